@@ -4,7 +4,7 @@ Both are played by the policy of a run, on the same tasks, with the run's own al
 episodes. `filled` is the mean over ticks of the rows that decode, over the slots or the episodes that may be under way,
 whichever is less. Times are process CPU time, and the two take turns in one process.
 
-    rlx train env=search_qa algo=carl steps=1 warm_start.steps=60 hydra.run.dir=DIR
+    OMP_NUM_THREADS=1 python benchmarks/bench_trees.py             # of a run of one step, made first
     OMP_NUM_THREADS=1 python benchmarks/bench_trees.py DIR --slots 16
 """
 
@@ -14,12 +14,15 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import rlx
 from rlx.algo.parts import Sampler
 from rlx.commands.criticality import trained_model
 from rlx.config.compose import build_run
@@ -63,15 +66,31 @@ def play(run: Run, policy: Policy, sampler: Sampler, tasks: Sequence[Task], most
     return {"ms_an_action": 1000 * seconds / num, "filled": engine.busy / (engine.ticks * most), "actions": num}
 
 
+@contextmanager
+def run_or_example(folder: Path | None) -> Iterator[Path]:
+    """Yield the folder of a run: the given one, or that of a short run which is made for this."""
+    if folder is not None:
+        yield folder
+        return
+    sizes = {"env.hops": [1, 2, 3, 4], "algo.num_prompts": 2, "warm_start.steps": 10, "evaluate.num_tasks": 1}
+    with TemporaryDirectory() as place:
+        yield rlx.train("env=search_qa", "algo=carl", "track=disabled", sizes, steps=1, folder=f"{place}/run").folder
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path)
+    parser.add_argument("run", type=Path, nargs="?")
     parser.add_argument("--tasks", type=int, default=16)
     parser.add_argument("--slots", type=int, default=16)
     parser.add_argument("--live", type=int, default=4, help="forks of a task under way")
     parser.add_argument("--repeats", type=int, default=3)
     given = parser.parse_args()
-    run = build_run(load_tree(given.run, [f"hardware.num_slots={given.slots}"]), given.run)
+    with run_or_example(given.run) as folder:
+        measure(folder, given)
+
+
+def measure(folder: Path, given: argparse.Namespace) -> None:
+    run = build_run(load_tree(folder, [f"hardware.num_slots={given.slots}"]), folder)
     policy, tasks = build_policy(run, trained_model(run)), list(islice(run.env.tasks("train", 1), given.tasks))
     tree, flat = run.algo.sample, Sampler(num_episodes=16)
     told: dict[str, list[dict[str, float]]] = {"tree": [], "flat": []}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def overrides(value: object, base: type, name: str) -> bool:
     return found is not base.__dict__[name] or name in getattr(value, "__dict__", ())
 
 
-def public(base: type) -> list[str]:
+@cache
+def public(base: type) -> frozenset[str]:
     """Return the names of the members that a base class declares."""
-    return [name for name in vars(base) if not name.startswith("_")]
+    return frozenset(name for name in vars(base) if not name.startswith("_"))

@@ -74,9 +74,9 @@ class Dialect(ABC):
         """Return the text of a first turn's context."""
         return self.open(task) + (self.render(opening) if opening else "")
 
-    def render_answer(self, turn: Turn) -> str:
-        """Return the text that answers a turn."""
-        return self.render(turn.observation) if turn.observation else ""
+    def render_answer(self, observation: tuple[Part, ...], is_invalid: bool) -> str:
+        """Return the text that answers a turn, by what was observed after it and by whether it was invalid."""
+        return self.render(observation) if observation else ""
 
     # summaries
 

@@ -249,7 +249,7 @@ class WrappedEnvironment(Environment):
 
 def pass_on(wrapper: type, inner: str, base: type) -> None:
     """Give a wrapper every member of its base class, as that of the attribute `inner`."""
-    for name in public(base):
+    for name in sorted(public(base)):
         setattr(wrapper, name, property(attrgetter(f"{inner}.{name}")))
     wrapper.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from math import inf, isfinite
 from types import MappingProxyType
 from typing import Any
+from weakref import WeakSet
 
 from rlx.declared import public
 from rlx.dialect import Dialect
@@ -32,6 +33,8 @@ def trained_parts(env: Environment) -> dict[str, Environment]:
 
 def part_of(env: Environment, task: Task) -> Environment:
     """The environment a task is of."""
+    if not task.env and not env.components:
+        return env
     parts = parts_of(env)
     if task.env not in parts:
         raise ValueError(f"env: task {task.id!r:.60} is of {task.env!r:.60}, which is none of {', '.join(parts)!r}")
@@ -108,7 +111,11 @@ def lawful(env: Environment, step: Step, before: Step | None = None, turn: int =
 
     It is the answer to turn number `turn` (from 1), whose agent the step `before` names; without both, the opening.
     """
-    wrong = wrong_values(step) or wrong_agents(env, step, before) or wrong_legal(env, step)
+    wrong = wrong_values(step)
+    if not wrong and (before is None or is_of_agents(step, before)):
+        wrong = wrong_agents(env, step, before)
+    if not wrong and step.legal is not None:
+        wrong = wrong_legal(env, step, step.legal)
     if wrong:
         place = f"turn {turn}" if turn else "the opening"
         raise ValueError(f"env: {place} of {type(env).__name__} {wrong}")
@@ -120,13 +127,28 @@ def wrong_values(step: Step) -> str:
     if not isinstance(step, Step):
         return f"is {step!r:.60}: expected Step(observation=(Text(…),), …)"
     seen = step.observation
-    if not isinstance(seen, tuple) or not all(isinstance(one, Text) and isinstance(one.text, str) for one in seen):
+    if not is_texts(seen):
         return f"has the observation {seen!r:.60}: expected a tuple of Text, as in (Text('warm'),)"
     if not is_finite(step.reward):
         return f"has the reward {step.reward!r:.60}: expected a finite number"
-    if not all(map(is_finite, step.metrics.values())):
+    if step.metrics and not all(map(is_finite, step.metrics.values())):
         return f"has the metrics {dict(step.metrics)!r:.80}: expected finite numbers"
     return ""
+
+
+def is_texts(seen: object) -> bool:
+    """Tell whether a value is a tuple of texts. A loop, as a game is stepped half a million times a second."""
+    if not isinstance(seen, tuple):
+        return False
+    for one in seen:  # noqa: SIM110
+        if not isinstance(one, Text) or not isinstance(one.text, str):
+            return False
+    return True
+
+
+def is_of_agents(step: Step, before: Step) -> bool:
+    """Tell whether a step names an agent that the step before, which was checked, did not name."""
+    return bool(step.next_agent != before.next_agent or step.rewards or step.outcomes)
 
 
 def wrong_agents(env: Environment, step: Step, before: Step | None) -> str:
@@ -136,9 +158,11 @@ def wrong_agents(env: Environment, step: Step, before: Step | None) -> str:
     if before is not None and before.next_agent in step.rewards:
         told = f"has the rewards {dict(step.rewards)!r:.80}, and {before.next_agent!r:.60} itself acted"
         return f"{told}: give its reward as Step(reward=…), and in `rewards` those of the other agents"
-    if not all(name in env.agents and is_finite(reward) for name, reward in step.rewards.items()):
+    if step.rewards and not all(name in env.agents and is_finite(reward) for name, reward in step.rewards.items()):
         return f"has the rewards {dict(step.rewards)!r:.80}: expected finite numbers of its agents"
-    if not all(name in env.agents and isinstance(outcome, bool) for name, outcome in step.outcomes.items()):
+    if step.outcomes and not all(
+        name in env.agents and isinstance(outcome, bool) for name, outcome in step.outcomes.items()
+    ):
         return f"has the outcomes {dict(step.outcomes)!r:.80}: expected true or false of its agents"
     return ""
 
@@ -151,19 +175,17 @@ def wrong_next_agent(env: Environment, name: str) -> str:
     return f"{told}: expected Step(next_agent=…) with {' or '.join(map(repr, env.agents))}"
 
 
-def wrong_legal(env: Environment, step: Step) -> str:
+def wrong_legal(env: Environment, step: Step, legal: tuple[str, ...]) -> str:
     """Describe legal actions that are not declared, or that leave nothing to do."""
-    if step.legal is None:
-        return ""
     names = [verb.name for verb in env.actions]
-    for name in step.legal:
+    for name in legal:
         if name not in names:
             return f"calls {name!r:.60} legal, and its actions are {', '.join(names) or 'none'}"
-    if not step.legal and not step.done and not env.tools:
+    if not legal and not step.done and not env.tools:
         return "calls nothing legal and goes on: end the episode, or give None for all actions"
     sets = legal_sets(env.actions)
-    if sets and not step.done and frozenset(step.legal) not in sets:
-        told = f"calls {', '.join(step.legal) or 'nothing'} legal"
+    if sets and not step.done and frozenset(legal) not in sets:
+        told = f"calls {', '.join(legal) or 'nothing'} legal"
         return f"{told}, which its actions are in no situation; name one in their `when`"
     return ""
 
@@ -211,16 +233,15 @@ def step_within(
     """
     if not is_for_environment(action):
         return Step(legal=before.legal, next_agent=before.next_agent)
-    step = limited_step(episode, action, max_rounds is not None and num_turns >= max_rounds)
+    is_last = max_rounds is not None and num_turns >= max_rounds
+    step = last_step(episode, action) if is_last else episode.step(action)
     if num_turns or not unanswered or not isinstance(step, Step):
         return step
     return replace(step, metrics={**unanswered, **step.metrics})
 
 
-def limited_step(episode: Episode, action: Action, is_last: bool) -> Step:
-    """Take a step that ends the episode if it is the last one."""
-    if not is_last:
-        return episode.step(action)
+def last_step(episode: Episode, action: Action) -> Step:
+    """Take a step that ends the episode."""
     if action.kind in ("call", "invalid"):
         return Step(done=True, truncated=True, success=False)
     step = episode.step(action)
@@ -238,18 +259,28 @@ def only_legal(action: Action, legal: tuple[str, ...] | None) -> Action:
     return Action(kind="invalid", text=f"{name} is not possible now; possible: {', '.join(legal)}")
 
 
+CHECKED: WeakSet[type] = WeakSet()
+"""Classes of episodes whose first one was checked."""
+
+
 def start_episode(env: Environment, task: Task) -> Episode:
     """Return a fresh episode of the task; MistakeError where it is none, or hides one of an episode's methods."""
     episode = env.start(task)
+    if type(episode) not in CHECKED:
+        check_episode(env, episode)
+        CHECKED.add(type(episode))
+    return episode
+
+
+def check_episode(env: Environment, episode: object) -> None:
+    """Check the first episode of a class. CPython reads attributes of an object more slowly once `vars` was called."""
     if not isinstance(episode, Episode):
         what = f"env: start of {type(env).__name__} returns {type(episode).__name__:.60}"
         raise MistakeError(f"{what}: expected an rlx.environment.Episode, as in class MyEpisode(Episode)")
-    hidden = vars(episode).keys() & public(Episode)
+    hidden = public(Episode) & vars(episode).keys()
     if hidden:
-        name = min(hidden)
-        what = f"env: {type(episode).__name__} has its own attribute {name}"
+        what = f"env: {type(episode).__name__} has its own attribute {min(hidden)}"
         raise MistakeError(f"{what}, a method of every Episode: rename it")
-    return episode
 
 
 @contextmanager

@@ -35,6 +35,12 @@ LENGTHS = {False: (3, 5), True: (6, 8)}
 """Shortest and longest words without and with `hardcore`."""
 
 
+def names_of(keys: Iterable[str]) -> dict[str, str]:
+    """Return every name, of rlx and of GEM, that reads one of these keys; `task` is that of the episode."""
+    known = dict.fromkeys(key for key in keys if key != "task")
+    return {name: key for name, key in NAMES.items() if key in known} | {key: key for key in known}
+
+
 def translate(keywords: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
     """Return keywords by the keys of an option; a key of the option itself, or an unknown one, stays as it is."""
     known, found = set(keys), {}

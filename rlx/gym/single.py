@@ -20,7 +20,7 @@ from gymnasium.error import ResetNeeded
 
 from rlx.dialect import Dialect
 from rlx.environment import Environment, Episode
-from rlx.gym.keywords import NAMES
+from rlx.gym.keywords import names_of
 from rlx.gym.spaces import AnyText, Messages, check_choice, check_text, require_seed
 from rlx.gym.spoken import EMPTY_COMPLETION, SpokenPart
 from rlx.gym.state import check_state, copy_of, require_replayable, state_of
@@ -64,15 +64,14 @@ class TextEnv(gymnasium.Env[Any, str]):
         self.action_space = AnyText()
         self.episode: Episode | None = None
         self.spoken_parts: dict[str, SpokenPart] = {}
+        self.take_keys()
 
-    def __getattr__(self, name: str) -> Any:
-        """Return a key of the environment, by its name here or in GEM: `env.max_turns`, `env.max_number`."""
-        world = vars(self).get("world")
-        keys = getattr(world, "__dataclass_fields__", ())
-        found = name if name in keys else NAMES.get(name, "")
-        if found not in keys or name == "task":
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        return getattr(world, found)
+    def take_keys(self) -> None:
+        """Take the keys of the environment as attributes, by their names here and in GEM: `env.max_turns`,
+        `env.max_number`. A `__getattr__` would slow down every access to an attribute of this class."""
+        for name, key in names_of(getattr(self.world, "__dataclass_fields__", ())).items():
+            if not hasattr(type(self), name) and not hasattr(self, name):
+                setattr(self, name, getattr(self.world, key))
 
     @property
     def seed(self) -> int | None:
@@ -157,7 +156,8 @@ class TextEnv(gymnasium.Env[Any, str]):
     def observe(self, action: Action | None = None) -> Any:
         """Return the observation after an action, by this environment's view."""
         if self.observation == "last" and action is not None:
-            return self.spoken.render_answer(self.turn_of(action))
+            seen = self.seen
+            return self.spoken.render_answer(seen.observation, seen.invalid or action.kind == "invalid")
         if action is None and not self.observation.startswith("chat"):
             return self.spoken.first(self.about(), self.opening.observation)
         if action is not None:

@@ -37,7 +37,7 @@ class SpokenPart:
         self.env, self.dialect = env, dialect
         self.is_free, self.max_rounds = not env.has_tool_cost, env.max_rounds
         self.first: First = dialect.begin
-        self.render_answer: Callable[[Turn], str] = dialect.render_answer
+        self.render_answer: Callable[[tuple[Part, ...], bool], str] = dialect.render_answer
         self.cached_hear = lru_cache(maxsize=4096)(self.parse)
 
     def rendered(self, turn: Turn) -> str:

@@ -149,9 +149,12 @@ class TaskStream:
 
 
 def check_options(options: Any) -> None:
+    if not options:
+        return
     if not isinstance(options, Mapping):
         raise MistakeError(f"options={options!r:.60}: expected a mapping, such as {{'split': 'test'}}")
     for name in options:
         if name not in CHOICES:
             raise MistakeError(f"options: there is no {name!r:.60}{near(str(name), CHOICES)}")
-    check_choice("options: split", options.get("split", "train"), SPLITS)
+    if "split" in options:
+        check_choice("options: split", options["split"], SPLITS)

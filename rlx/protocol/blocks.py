@@ -161,6 +161,8 @@ def end_outside_thoughts(text: str, stops: Sequence[str], reasoning: bool) -> st
 
 
 def end_at_stop(text: str, stops: Sequence[str]) -> str:
+    if not stops:
+        return text
     ends = [text.index(stop) + len(stop) for stop in stops if stop in text]
     return text[: min(ends)] if ends else text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 from rlx.fences import unfence
@@ -47,11 +48,11 @@ class Free(History):
     def wrap(self, text: str) -> str:
         """Return the place with this text in it."""
 
-    @property
+    @cached_property
     def tools(self) -> tuple[str, ...]:
         return tuple(verb.name for verb in self.tool_verbs)
 
-    @property
+    @cached_property
     def stops(self) -> tuple[str, ...]:
         return (*(f"</{name}>" for name in self.tools), *self.stops_at)
 
@@ -59,7 +60,7 @@ class Free(History):
         refuse_names([verb.name for verb in tools])
         return replace(self, tool_verbs=tools, declared=actions)
 
-    @property
+    @cached_property
     def introduction(self) -> str | None:
         told = instruct(self.tool_verbs, self.declared, self.place) if self.instruction is None else self.instruction
         return told or None

@@ -91,7 +91,8 @@ class History(Dialect):
         """Return the first prompt: the instruction and the task's own text."""
         if has_places(self.instruction):
             return text_of(self.beginning(task))
-        return "\n".join([*([] if self.introduction is None else [self.introduction]), *self.task_texts(task), ""])
+        introduction = self.introduction
+        return "\n".join([*([] if introduction is None else [introduction]), *self.task_texts(task), ""])
 
     def beginning(self, task: Task) -> Iterator[Piece]:
         """Yield the pieces of the first prompt."""
@@ -132,23 +133,26 @@ class History(Dialect):
             yield Piece("assistant", turn=last)
             yield Piece("user", self.closing(past[last].completion.stop))
         before = turn_before(past, first)
-        yield Piece("user", self.say(opening) if before is None else self.render_answer(before))
+        yield Piece("user", self.say(opening) if before is None else self.answer_to(before))
         for index in range(first, len(past)):
             if self.own_turns:
                 is_hidden = self.sanitise and past[index].is_invalid
                 yield Piece("assistant", self.replacement if is_hidden else "", turn=index)
             is_call = self.own_turns and past[index].action.kind == "call"
-            yield Piece("tool" if is_call else "user", self.render_answer(past[index]))
+            yield Piece("tool" if is_call else "user", self.answer_to(past[index]))
         if self.is_summary_next(past):
             yield Piece("user", self.ask if past[-1].observation else f"\n{self.ask}")
 
     def say(self, observation: tuple[Part, ...]) -> str:
         return self.render(observation) if observation else ""
 
-    def render_answer(self, turn: Turn) -> str:
+    def answer_to(self, turn: Turn) -> str:
+        return self.render_answer(turn.observation, turn.is_invalid)
+
+    def render_answer(self, observation: tuple[Part, ...], is_invalid: bool) -> str:
         """Return what a turn was answered: its observation, or the correction of an invalid one."""
-        if self.correction is None or not turn.is_invalid:
-            return self.say(turn.observation)
+        if self.correction is None or not is_invalid:
+            return self.render(observation) if observation else ""
         actions = ", ".join(map(spell, self.declared))
         return self.render((Text(replace_places(self.correction, {ACTIONS: actions})),))
 
