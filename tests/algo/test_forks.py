@@ -19,7 +19,7 @@ from rlx.algo.branches import contrasts, outcomes_of, turns_back, until_contrast
 from rlx.algo.branpo import branpo
 from rlx.algo.carl import carl
 from rlx.algo.coins import Uncertainty, by_coin, uncertainties
-from rlx.algo.forks import in_rounds, keep_some, new_states, root_of, surest_last, uniform_states
+from rlx.algo.forks import in_rounds, keep_some, new_states, root_of, sampled_tokens, surest_last, uniform_states
 from rlx.algo.g2po import g2po
 from rlx.algo.gigpo import gigpo
 from rlx.algo.losses import policy_loss
@@ -196,6 +196,15 @@ def test_treerl_forks_the_tokens_that_surprised_most_but_not_an_episodes_first()
     left = [first.turns[one.fork.turn].completion.logprobs[one.fork.token] for one in forks if one.fork]
     assert left == [worst[0]] * 2 + [worst[1]] * 2
     assert all(one.turns[: one.fork.turn] == first.turns[: one.fork.turn] for one in forks if one.fork)
+
+
+def test_the_first_token_that_an_episode_sampled_is_no_place_to_fork() -> None:
+    group = grow(treerl(optimizer=Optimizer(), num_trees=1).sample, Process(3, length=3, tokens=4).play)
+    for one in group.trajectories:
+        skipped = one.fork.num_prefix if one.fork else 0
+        begin = one.fork.turn if one.fork else 0
+        sampled = [(turn, token) for turn in range(begin, len(one.turns)) for token in range(4)][skipped:]
+        assert [(place.turn, place.token) for _, place in sampled_tokens(one)] == sampled[1:]
 
 
 def test_treerl_trains_sixteen_episodes_one_of_them_a_success() -> None:
