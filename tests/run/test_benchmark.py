@@ -216,3 +216,26 @@ def test_a_hub_that_does_not_answer_is_one_line(harness: Any, tmp_path: Path, mo
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     with raises_naming(BenchmarkError, "arc_easy", "same command"):
         harness.load_tasks(harness.Benchmarks(names=("arc_easy",)))
+
+
+@pytest.mark.parametrize(
+    ("spec", "error", "is_advised"),
+    [
+        ("arc_easy", OSError("gone"), True),
+        ("arc_easy", RuntimeError("Couldn't reach the hub"), True),
+        ("arc_easy", RuntimeError("no such column"), False),
+        ({"dataset_kwargs": {"data_files": "sums.jsonl"}}, OSError("gone"), False),
+        ({"dataset_path": "owner/name"}, OSError("gone"), True),
+        ({"dataset_path": "owner/name"}, RuntimeError("no such column"), False),
+    ],
+)
+def test_only_data_of_a_hub_that_did_not_answer_is_worth_another_try(
+    harness: Any, spec: Any, error: Exception, is_advised: bool
+) -> None:
+    class Failing:
+        def load(self, specs: list[Any]) -> None:
+            raise error
+
+    with raises_naming(BenchmarkError, "benchmark=sums") as info:
+        harness.load_spec(Failing(), "sums", spec)
+    assert (harness.REMEDY in str(info.value)) == is_advised
