@@ -12,7 +12,6 @@ from dataclasses import replace
 from math import inf, isfinite
 from types import MappingProxyType
 from typing import Any
-from weakref import WeakSet
 
 from rlx.declared import public
 from rlx.dialect import Dialect
@@ -259,7 +258,7 @@ def only_legal(action: Action, legal: tuple[str, ...] | None) -> Action:
     return Action(kind="invalid", text=f"{name} is not possible now; possible: {', '.join(legal)}")
 
 
-CHECKED: WeakSet[type] = WeakSet()
+CHECKED: set[type] = set()
 """Classes of episodes whose first one was checked."""
 
 
