@@ -55,11 +55,6 @@ class Episode(ABC):
         """Called once when the episode is over, however it ended: in an error and by an interrupt too."""
 
     @property
-    def has_opening(self) -> bool:
-        """The episode shows something before the first action."""
-        return overrides(self, Episode, "opening")
-
-    @property
     def has_chance(self) -> bool:
         """Chance decides something in the steps, other than by the task."""
         return overrides(self, Episode, "set_luck")

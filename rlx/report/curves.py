@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rlx.console import one_line
 from rlx.evaluate.intervals import Estimate, mean_interval, mean_of
-from rlx.evaluate.picture import Handles, Panel, picture_svg
+from rlx.evaluate.picture import Handles, Panel
 from rlx.limits import LARGEST, MANY, MistakeError, refuse, within
 from rlx.record.folder import METRICS
 from rlx.record.series import Series
@@ -140,12 +140,6 @@ def running_mean(values_T: Floats, window: int) -> Floats:
     last = np.arange(1, len(values_T) + 1)
     first = np.maximum(0, last - window)
     return np.asarray((total[last] - total[first]) / (last - first))
-
-
-def curves_svg(panels: Mapping[str, Mapping[str, Line]], by: Mapping[str, By] = MappingProxyType({})) -> str:
-    """Return the picture of a panel for each title, with a line for each name: the mean over seeds, and a band from the
-    least to the largest of them, against `by`, by default the steps."""
-    return picture_svg([curve_panel(title, lines, by.get(title, "step")) for title, lines in panels.items()])
 
 
 def drawn_points(num: int) -> NDArray[np.int64]:

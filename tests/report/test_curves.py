@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from rlx.evaluate.picture import picture_svg
 from rlx.limits import MistakeError
-from rlx.report.curves import Curve, curves_svg, line_of, running_mean
+from rlx.report.curves import By, Curve, Line, curve_panel, line_of, running_mean
 from tests.errors import raises_naming
 
 
@@ -20,6 +22,10 @@ def write(folder: Path, *values: float | None, spends: int = 0) -> Path:
     lines = [line | ({"batch/tokens": spends * line["step"]} if spends else {}) for line in lines]
     (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     return folder
+
+
+def drawn(lines: Mapping[str, Line], *titles: str, by: By = "step") -> str:
+    return picture_svg([curve_panel(title, lines, by) for title in titles])
 
 
 def test_a_point_is_the_mean_of_a_window_that_ends_there() -> None:
@@ -73,12 +79,12 @@ def test_a_picture_is_the_same_each_time_and_nothing_in_it_is_markup(tmp_path: P
     pytest.importorskip("matplotlib")
     folders = [write(tmp_path / "0", 1, 2, 3), write(tmp_path / "1", 3, 4, 4)]
     lines = {"<script>$x^2$": line_of(folders, "x/y", 2), "other": line_of(folders[:1], "x/y", 1)}
-    text = curves_svg({"Reward <b>": lines, "Turns": lines})
-    assert text == curves_svg({"Reward <b>": lines, "Turns": lines})
+    text = drawn(lines, "Reward <b>", "Turns")
+    assert text == drawn(lines, "Reward <b>", "Turns")
     assert "&lt;script&gt;$x^2$" in text
     assert "<script" not in text
     assert text.count("Turns") == 1
-    hostile = curves_svg({"\x1b[31m\ud800\n": lines}).encode()
+    hostile = drawn(lines, "\x1b[31m\ud800\n").encode()
     assert b"\x1b" not in hostile
 
 
@@ -124,7 +130,7 @@ def test_what_not_every_step_spends_is_not_told(tmp_path: Path) -> None:
 def test_a_curve_is_drawn_by_what_was_spent(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     lines = {"one": line_of([write(tmp_path / "0", 1, 2, 3, spends=7)], "x/y", 1)}
-    by_tokens, by_steps = curves_svg({"R": lines}, {"R": "tokens"}), curves_svg({"R": lines})
+    by_tokens, by_steps = drawn(lines, "R", by="tokens"), drawn(lines, "R")
     assert by_tokens != by_steps
     assert ">tokens<" in by_tokens
     assert ">step<" in by_steps
