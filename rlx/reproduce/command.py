@@ -22,6 +22,7 @@ from rlx.evaluate.floor import floor_figures
 from rlx.evaluate.tables import Table, has_column, to_rich, to_svg
 from rlx.hardware.packages import how_to_get, lacks
 from rlx.limits import near
+from rlx.preflight.lengths import LengthHints
 from rlx.preflight.memory import Amount, budgets
 from rlx.preflight.metric_names import is_among, judged_by
 from rlx.preflight.prospect import Prospect
@@ -36,7 +37,7 @@ from rlx.reproduce.jobs import play_all
 from rlx.reproduce.measurements import Findings, check_measured, measure_more
 from rlx.reproduce.members import Member, Runs, folders_of, last_checkpoint, members_of, words_of
 from rlx.reproduce.report import Measured, cost_table, measure_runs, pictures_of, report_tables, report_text
-from rlx.reproduce.reproduction import Reproduction, ReproductionError, read_reproduction, refuse_seed
+from rlx.reproduce.reproduction import Arm, Reproduction, ReproductionError, read_reproduction, refuse_seed
 from rlx.run.judge import judges_untrained
 from rlx.run.run import Run
 from rlx.run.warm import start_digest
@@ -152,7 +153,7 @@ def describe(what: Reproduction, runs: Mapping[Member, Run], jobs: int) -> list[
     """Say what will be run, and the memory and the time that it takes, as `rlx plan` says of each."""
     starts = {arm: start_digest(run) for arm, run in {member.arm: run for member, run in runs.items()}.items()}
     first = {starts[member.arm]: member for member in reversed([*runs])}
-    prospects = {member.arm: Prospect(run=run) for member, run in runs.items()}
+    prospects = {member.arm: prospect_of(run, what.runs[member.arm]) for member, run in runs.items()}
     took = {
         member.name: seconds_of(prospects[member.arm], warm=first[starts[member.arm]] is member)  # one is made once
         for member in runs
@@ -169,8 +170,13 @@ def describe(what: Reproduction, runs: Mapping[Member, Run], jobs: int) -> list[
     return lines + row("time", f"{time}: {accuracy(prospects)}" if len(known) == len(took) else "no estimate")
 
 
+def prospect_of(run: Run, arm: Arm) -> Prospect:
+    """Return a run before it begins, with the measured length of its episodes."""
+    return Prospect(run=run, length_hints=LengthHints(tokens=arm.tokens, source="the reproduction's file"))
+
+
 def accuracy(prospects: Mapping[str, Prospect]) -> str:
-    """Say how far the time may be off: nothing tells the length of some runs' episodes."""
+    """Say how far the time may be off, where nothing tells the length of some runs' episodes."""
     unknown = [arm for arm, prospect in prospects.items() if not prospect.main.expected.is_certain]
     told = f"; with episodes of half of what fits in {', '.join(unknown)}, whose length nothing tells"
     return f"within a factor of two{told if unknown else ''}"

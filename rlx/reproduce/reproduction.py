@@ -5,7 +5,7 @@ seeds: number of seeds, from 0; words: added to every run's command line
 runs: by name, the run's `words`; `every_seed`, or seed 0 alone; `needs`, runs that come before it, every seed of them;
       `goes_on_from`, a run whose last checkpoint of the same seed it begins with; `as_long_as` a run: as many steps as
       take the time of its steps, or `as_much_as` a run: as many as learn from as many tokens, where `by_steps_of` is a
-      run that tells of one step
+      run that tells of one step; `tokens`, which an episode was measured to sample, for the estimates of --plan
 ks: values of k for which pass@k is reported
 rows: by name, a run and one of its evaluations (`tool_rloo eval-8`: eight rounds; `random`: the floor); with several
       seeds the mean
@@ -84,8 +84,11 @@ class Arm:
     as_long_as: str = ""
     as_much_as: str = ""
     by_steps_of: str = ""
+    tokens: float | None = None
 
     def __post_init__(self) -> None:
+        if self.tokens is not None:
+            within(1, MANY, tokens=self.tokens)
         if self.as_long_as and self.as_much_as:
             raise ValueError("as_long_as and as_much_as: expected one of them, as a run has one length")
 
@@ -301,6 +304,7 @@ ARM = made(
     as_long_as=STRING.unless(""),
     as_much_as=STRING.unless(""),
     by_steps_of=STRING.unless(""),
+    tokens=NUMBER.unless(None),
 )
 CLAIM = made(Claim, of=STRING, figure=STRING, least=NUMBER.unless(-math.inf), most=NUMBER.unless(math.inf))
 CURVE = made(

@@ -138,6 +138,17 @@ def test_a_plan_starts_nothing(tiny: Path, tmp_path: Path, capsys: pytest.Captur
     assert not (tmp_path / "out").exists()
 
 
+def test_a_plan_takes_the_measured_length_of_episodes_from_the_file(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = yaml.safe_load(tiny.read_text())
+    for name in content["runs"]:
+        content["runs"][name]["tokens"] = 30
+    tiny.write_text(yaml.safe_dump(content))
+    assert reproduce(str(tiny), [], seeds=1, jobs=1, folder=tmp_path / "out", plan=True)
+    assert "whose length nothing tells" not in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_seed_for_all_runs_is_refused_and_so_is_a_folder_at_work(tiny: Path, tmp_path: Path) -> None:
     with raises_naming(ReproductionError, "++seed=3", "`seeds`", "--seeds"):
         reproduce(str(tiny), ["++seed=3"], seeds=1, jobs=1, folder=tmp_path / "out", plan=True)
