@@ -114,6 +114,7 @@ def draw_sizes() -> str:
     return "\n".join([budget, "", "| package | lines | share |", "|---|---:|---:|", *rows])
 
 
+@cache
 def num_code_lines() -> int:
     return sum(len(code_lines(file.read_text(encoding="utf-8"))) for files in rooms().values() for file in files)
 
