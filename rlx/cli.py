@@ -128,7 +128,7 @@ def evaluate(words: Words = None) -> None:
         benchmark_run(run, benchmarks)
         return
     check_evaluate(run)
-    from rlx.run.judge import evaluate_run
+    from rlx.run.evaluation_run import evaluate_run
 
     evaluate_run(run)
 

@@ -36,8 +36,9 @@ from rlx.rollout.measure import gpu_peak, lag_of, measure, peak_memory, with_cre
 from rlx.rollout.waves import num_dropped, sample_turns
 from rlx.run import curriculum
 from rlx.run.alarm import alarms_after, drift_warning
+from rlx.run.closing import show_results
 from rlx.run.fleet import open_fleet
-from rlx.run.judge import judge_on_the_way, judge_run, tell_run
+from rlx.run.judge import judge_on_the_way, judge_run
 from rlx.run.life import (
     AllNotes,
     Life,
@@ -85,7 +86,7 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
         done = find_finished(life)
         if done is not None:
             life.policy, life.notes = done.policy, done.notes
-            tell_run(life, done)
+            show_results(life, done)
             return done
         fetch_first(life)
         held_out(run.evaluate, run.env)
@@ -102,7 +103,7 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
                 learn(life, trainee)
                 figures = judge_run(life, trainee)
             summary = end(life, "finished", figures)
-        tell_run(life, summary)
+        show_results(life, summary)
         return summary
 
 

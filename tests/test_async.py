@@ -18,7 +18,7 @@ from rlx.hardware.interrupt import InterruptedRunError
 from rlx.model.load import load_model, load_tokenizer
 from rlx.record.track import is_clock
 from rlx.rollout.remote.server import RolloutServer
-from rlx.run.judge import evaluate_run
+from rlx.run.evaluation_run import evaluate_run
 from rlx.run.trainee import build_engine
 from rlx.train import train
 

@@ -22,7 +22,7 @@ from rlx.hardware.interrupt import InterruptedRunError
 from rlx.record.folder import FolderError
 from rlx.record.store import load
 from rlx.rollout.play import Rollout
-from rlx.run.judge import evaluate_model
+from rlx.run.evaluation_run import evaluate_model
 from rlx.run.process import Process
 from rlx.train import train
 from tests.errors import raises_naming
@@ -107,7 +107,7 @@ def test_an_evaluation_is_told_again_and_not_played_again(
 ) -> None:
     rlx_eval([f"run={run_copy}", "evaluate.num_tasks=1"])
     made = contents(evaluation_of(run_copy))["summary.json"]
-    monkeypatch.setattr("rlx.run.judge.play_model", None)
+    monkeypatch.setattr("rlx.run.evaluation_run.play_model", None)
     rlx_eval([f"run={run_copy}", "evaluate.num_tasks=1"])
     assert "evaluated before" in capsys.readouterr().err
     assert contents(evaluation_of(run_copy))["summary.json"] == made

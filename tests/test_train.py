@@ -29,7 +29,8 @@ from rlx.record.store import load as load_groups
 from rlx.record.store import step_path
 from rlx.record.times import read_times
 from rlx.record.track import is_clock
-from rlx.run import judge
+from rlx.run.evaluation_player import EvaluationPlayer
+from rlx.run.evaluation_run import evaluate_model
 from rlx.run.life import RunError
 from rlx.run.run import Run
 from rlx.run.warm import start_digest
@@ -268,7 +269,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_batch(small_run: 
 
 def check_untrained(folder: Path, alone: Run, first: Summary, second: Summary) -> None:
     """Check that the model without its warm start was evaluated as `rlx eval` would evaluate it."""
-    judge.evaluate_model(alone, QUIET)
+    evaluate_model(alone, QUIET)
     tokens = {
         name: [turn.completion.token_ids for group in groups for one in group.trajectories for turn in one.turns]
         for name in ("first/trajectories/untrained-2", "first/trajectories/start-2", "eval/trajectories/eval-2")
@@ -395,13 +396,13 @@ def test_a_run_cut_off_after_its_evaluation_does_not_play_it_again(
     whole = train(small_run(tmp_path / "run", *words), QUIET)
     (tmp_path / "run" / "summary.json").unlink()
     played: list[str] = []
-    play = judge.play_rest
+    play = EvaluationPlayer.play_rest
 
-    def spy(life: Any, rollout: Any, noun: str, *rest: Any) -> Any:
-        played.append(noun)
-        return play(life, rollout, noun, *rest)
+    def spy(player: EvaluationPlayer, *rest: Any) -> Any:
+        played.append(player.noun)
+        return play(player, *rest)
 
-    monkeypatch.setattr(judge, "play_rest", spy)
+    monkeypatch.setattr(EvaluationPlayer, "play_rest", spy)
     assert train(small_run(tmp_path / "run", *words), QUIET).metrics == whole.metrics
     assert not played
     train(small_run(tmp_path / "run", *words, "steps=2"), QUIET)

@@ -42,7 +42,7 @@ def check_evaluate(run: Run, here: bool = True) -> None:
 def evaluate_job(run: Run) -> Any:
     """Evaluate the run's model as it stands."""
     check_evaluate(run)
-    from rlx.run.judge import evaluate_model
+    from rlx.run.evaluation_run import evaluate_model
 
     return evaluate_model(replace(run, steps=0))
 
@@ -84,7 +84,7 @@ def evaluate_stored(folder: Path, words: Sequence[str], recorded: Sequence[str],
     run = stored_run(folder, words, recorded)
     begin(run.hardware.num_threads)
     check_evaluate(run)
-    from rlx.run.judge import at_newest, evaluate_model
+    from rlx.run.evaluation_run import at_newest, evaluate_model
 
     own, label, notes = at_newest(run)
     evaluate_model(own, label=label, notes=notes)

@@ -20,9 +20,9 @@ from rlx.check.remains import present, subtract
 from rlx.console import Screen
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.rollout.remote.engine import RemoteEngine
-from rlx.run import judge
 from rlx.run import trainee as trainees
-from rlx.run.judge import evaluate_model
+from rlx.run.evaluation_player import EvaluationPlayer
+from rlx.run.evaluation_run import evaluate_model
 from rlx.run.life import RunError
 from rlx.run.run import WarmStart
 from rlx.tool.python import Python, end_sandboxes
@@ -121,7 +121,7 @@ def break_the_environment(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def break_the_evaluation(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judge, "play_rest", torn)
+    monkeypatch.setattr(EvaluationPlayer, "play_rest", torn)
     with pytest.raises(TornError):
         train(run, QUIET)
 

@@ -1,0 +1,94 @@
+"""A run that evaluates and trains nothing: `rlx eval` of a run's newest checkpoint, or of a model as it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rlx.console import Screen
+from rlx.evaluate.evaluate import EvaluateError
+from rlx.evaluate.summary import Summary
+from rlx.learner.checkpoint import newest_good, weights_of
+from rlx.record.folder import CHECKPOINTS, EVALUATIONS, FREE_KEYS, METRICS, STEP, digest_of
+from rlx.record.sources import code_digest
+from rlx.run.closing import show_results
+from rlx.run.fleet import open_fleet
+from rlx.run.inputs import data_of
+from rlx.run.judge import floor_beside, judge
+from rlx.run.life import Life, end, fetch_first, open_run, read_finished, record_end
+from rlx.run.report import model_name, name_of
+from rlx.run.run import Run
+from rlx.run.trainee import build_policy
+from rlx.run.warm import model_digest
+
+NO_CHECKPOINT = "go on with it by its own rlx train command; rlx eval model.path=DIR evaluates a model as it is"
+
+
+def evaluate_run(run: Run, screen: Screen | None = None) -> Summary:
+    """Evaluate the newest good checkpoint of the run in `run.folder`, in a folder of its own below it."""
+    own, label, notes = at_newest(run)
+    return evaluate_model(own, screen, label=label, notes=notes)
+
+
+def at_newest(run: Run) -> tuple[Run, str, list[str]]:
+    """Return the evaluation of a run's newest good checkpoint as a run of its own, its label, and notes."""
+    newest, notes = newest_of(run)
+    model = replace(run.model, path=str(newest), lora=None)
+    folder = run.folder / EVALUATIONS / evaluation_name(run, newest)
+    steps = int(newest.name.removeprefix(STEP))
+    label = f"{name_of(run.config['algo'])}, {newest.name}"
+    return replace(run, model=model, folder=folder, steps=steps), label, notes
+
+
+def newest_of(run: Run) -> tuple[Path, list[str]]:
+    """Return a run's newest good checkpoint, and notes on newer ones that are damaged."""
+    newest, notes = newest_good(run.folder / CHECKPOINTS)
+    if newest is None:
+        raise EvaluateError("; ".join([*notes, f"{run.folder} has no checkpoint to evaluate: {NO_CHECKPOINT}"]))
+    return newest, notes
+
+
+def evaluate_model(run: Run, screen: Screen | None = None, *, label: str = "", notes: Sequence[str] = ()) -> Summary:
+    """Evaluate the run's model, which has learned for `run.steps`; on as many processes as were started. What was
+    evaluated before is told again."""
+    refuse_trained(run.folder)
+    with open_run(run, screen, trains=False) as life:
+        run, life.policy, life.notes = life.run, run.model.path, tuple(notes)
+        life.advance(step=run.steps)
+        done = read_finished(life) if life.process.ranks.first(lambda: read_finished(life) is not None) else None
+        for line in (*notes, f"{'evaluated before' if done else 'evaluating'}: {life.policy}"):
+            life.process.screen.say(line)
+        fetch_first(life)
+        summary = done or play_model(life)
+        show_results(life, summary, label or model_name(run), "eval")
+        return summary
+
+
+def play_model(life: Life) -> Summary:
+    """The run's model on the held-out problems, and the floor beside it."""
+    run = life.run
+    with record_end(life), open_fleet(run, life.process.ranks) as fleet:
+        policy = build_policy(run, run.model, fleet)
+        life.process.engine = policy.engine
+        figures = floor_beside(life)
+        weights = life.process.ranks.first(lambda: model_digest(run.model))
+        for evaluation in judge(life, policy.rollout, "eval", weights):
+            figures = {**figures, **evaluation.figures}
+        return end(life, "finished", figures)
+
+
+def refuse_trained(folder: Path) -> None:
+    """Refuse a folder that holds a training run: an evaluation would write over its files."""
+    if (folder / METRICS).exists() or (folder / CHECKPOINTS).exists():
+        raise EvaluateError(
+            f"{folder} is a run's own folder: rlx eval run={folder} evaluates its checkpoint beside its results; for "
+            "another model choose another hydra.run.dir"
+        )
+
+
+def evaluation_name(run: Run, checkpoint: Path) -> str:
+    """Return a name for a checkpoint and settings."""
+    config = {key: value for key, value in run.config.items() if key not in FREE_KEYS} | data_of(run.env)
+    config["code"] = code_digest(config)
+    return f"{checkpoint.name}-{digest_of({'config': config, 'weights': weights_of(checkpoint)})[:8]}"
