@@ -16,12 +16,7 @@ from rlx.evaluate.intervals import Estimate
 from rlx.model.load import Model
 from rlx.record.cache import EVALUATED, cache_folder
 from rlx.record.codec import FORMAT
-from rlx.record.folder import (
-    CHECKPOINTS,
-    RANKS,
-    STEP,
-    digest_of,
-)
+from rlx.record.folder import CHECKPOINTS, RANKS, STEP, digest_of
 from rlx.record.lock import hold
 from rlx.record.sources import code_digest
 from rlx.run.evaluation_player import PLAYED, Act, EvaluationPlayer
@@ -29,9 +24,7 @@ from rlx.run.inputs import data_of
 from rlx.run.life import Life, errors_of
 from rlx.run.policies import keep_chosen
 from rlx.run.run import Run
-from rlx.run.stored_evaluation import (
-    evaluation_key,
-)
+from rlx.run.stored_evaluation import evaluation_key
 from rlx.run.trainee import Trainee
 from rlx.run.warm import model_digest
 from rlx.types import Group, Metrics
