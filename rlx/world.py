@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from math import inf, isfinite
-from types import MappingProxyType
+from types import MappingProxyType, MethodType
 from typing import Any
 
 from rlx.declared import public
@@ -146,7 +147,7 @@ def is_texts(seen: object) -> bool:
 
 
 def is_of_agents(step: Step, before: Step) -> bool:
-    """Tell whether a step names an agent that the step before, which was checked, did not name."""
+    """Tell whether a step says of agents what was not checked in the step before: another name, rewards, outcomes."""
     return bool(step.next_agent != before.next_agent or step.rewards or step.outcomes)
 
 
@@ -258,28 +259,35 @@ def only_legal(action: Action, legal: tuple[str, ...] | None) -> Action:
     return Action(kind="invalid", text=f"{name} is not possible now; possible: {', '.join(legal)}")
 
 
-CHECKED: set[type] = set()
-"""Classes of episodes whose first one was checked."""
-
-
 def start_episode(env: Environment, task: Task) -> Episode:
     """Return a fresh episode of the task; MistakeError where it is none, or hides one of an episode's methods."""
     episode = env.start(task)
-    if type(episode) not in CHECKED:
-        check_episode(env, episode)
-        CHECKED.add(type(episode))
-    return episode
-
-
-def check_episode(env: Environment, episode: object) -> None:
-    """Check the first episode of a class. CPython reads attributes of an object more slowly once `vars` was called."""
     if not isinstance(episode, Episode):
         what = f"env: start of {type(env).__name__} returns {type(episode).__name__:.60}"
         raise MistakeError(f"{what}: expected an rlx.environment.Episode, as in class MyEpisode(Episode)")
-    hidden = public(Episode) & vars(episode).keys()
+    hidden = hidden_method(episode)
     if hidden:
-        what = f"env: {type(episode).__name__} has its own attribute {min(hidden)}"
+        what = f"env: {type(episode).__name__} has its own attribute {hidden}"
         raise MistakeError(f"{what}, a method of every Episode: rename it")
+    return episode
+
+
+def hidden_method(episode: Episode) -> str:
+    """Return the first method that an attribute of the episode hides. `vars` is called only where one may be hidden, as
+    CPython reads the attributes of an object more slowly after it."""
+    for name, method in methods_of(type(episode)):
+        found = getattr(episode, name)
+        is_own = isinstance(found, MethodType) and found.__func__ is method
+        if not is_own and name in vars(episode):
+            return name
+    return ""
+
+
+@cache
+def methods_of(kind: type[Episode]) -> tuple[tuple[str, Any], ...]:
+    """Return the methods of every episode by their names, as a class has them."""
+    names = sorted(name for name in public(Episode) if callable(vars(Episode)[name]))
+    return tuple((name, getattr(kind, name)) for name in names)
 
 
 @contextmanager

@@ -22,7 +22,16 @@ from rlx.protocol.tags import Tags
 from rlx.tool.lend import Lend
 from rlx.tool.python import Python
 from rlx.types import Action, Move, Step, Task, Text, ToolUse, Verb
-from rlx.world import cost_of, dialect_of, lawful, legal_sets, reward_range_of, step_within
+from rlx.world import (
+    cost_of,
+    dialect_of,
+    hidden_method,
+    lawful,
+    legal_sets,
+    reward_range_of,
+    start_episode,
+    step_within,
+)
 from tests.errors import raises_naming
 
 TASK = Task(id="7", prompt=(), data={})
@@ -196,3 +205,48 @@ def test_the_possible_rewards_of_a_mixture_are_those_of_all_its_parts() -> None:
 def test_tools_that_are_no_tuple_of_verbs_are_refused(tools: Any) -> None:
     with raises_naming(MistakeError, "env:", "tools", "Hall", "(Verb("):
         dialect_of(Hall(tools=tools), Tags())
+
+
+class Client:
+    def close(self) -> None: ...
+
+
+class Odd(Episode):
+    """An episode of which some objects hide a method."""
+
+    def __init__(self, **own: Any) -> None:
+        vars(self).update(own)
+
+    def step(self, action: Action) -> Step:
+        return Step(done=True)
+
+    @staticmethod
+    def picture() -> str:
+        return "as a function of the class"
+
+    def end(self) -> None: ...
+
+
+class Room(Hall):
+    own: ClassVar[dict[str, Any]] = {}
+
+    def start(self, task: Task) -> Episode:
+        return Odd(**self.own)
+
+
+@pytest.mark.parametrize("own", [{"close": Client().close}, {"picture": "text"}, {"opening": lambda: Step()}])
+def test_an_attribute_that_hides_a_method_is_refused_in_every_episode(
+    own: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = Task(id="a", prompt=(), data={})
+    start_episode(Room(), task)
+    monkeypatch.setattr(Room, "own", own)
+    with raises_naming(MistakeError, "Odd", next(iter(own))):
+        start_episode(Room(), task)
+
+
+def test_an_attribute_that_is_another_method_of_the_episode_hides_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    episode = Odd()
+    episode.close = episode.end  # type: ignore[method-assign]
+    assert hidden_method(episode) == "close"
+    assert hidden_method(Odd()) == ""

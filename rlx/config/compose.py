@@ -89,7 +89,7 @@ def compose(words: Sequence[str], *, writes: bool = False) -> dict[str, Any]:
         tree = compose_tree(loader, first_case(loader, arguments))
         check_folders(HydraConfig.get())
         if writes and not arguments.multirun:
-            refuse_place(Path(HydraConfig.get().run.dir))
+            refuse_place(used_folder(HydraConfig.get(), "run"))
         return tree
 
 
@@ -185,7 +185,7 @@ def run_folder(words: Sequence[str]) -> str:
         compose_tree(loader, arguments.overrides)
         check_folders(HydraConfig.get())
         folder = folder_named(loader, arguments.overrides, "run")[1]
-        refuse_place(Path(folder))
+        refuse_place(used_folder(HydraConfig.get(), "run"))
         return folder
 
 
@@ -228,9 +228,10 @@ def check_words(loader: AutoLoader, arguments: argparse.Namespace, check: Check)
         tree = compose_tree(loader, overrides)
         check_folders(HydraConfig.get())
         if not arguments.multirun and find_place().rank == 0:
-            refuse_place(Path(HydraConfig.get().run.dir))
+            refuse_place(used_folder(HydraConfig.get(), "run"))
         if arguments.multirun:
             hydra = HydraConfig.get()
+            used_folder(hydra, "sweep")
             check_sweeper(hydra.runtime.choices[SWEEPER], hydra.sweeper, tree.get("objective"))
         set_threads(tree["hardware"]["num_threads"])
         check(build_run(tree, Path()), HydraConfig.get().runtime.choices[LAUNCHER] == "basic")
@@ -242,10 +243,15 @@ def check_folders(hydra: Any) -> None:
         folder = OmegaConf.to_container(hydra[group], resolve=False)[key]  # type: ignore[index, call-overload]
         if not str(folder or "").strip():
             raise ConfigError(f"hydra.{group}.{key}={folder or ''}: expected the name of a folder")
-    for group in ("run", "sweep"):
-        if REFERENCE in (name := str(hydra[group].dir)):
-            # Hydra resolves the name again, and so makes a second folder.
-            raise ConfigError(f"hydra.{group}.dir={to_text(name)}: the name of a folder cannot hold {REFERENCE}")
+
+
+def used_folder(hydra: Any, kind: str) -> Path:
+    """Return the folder of a run or a sweep. ConfigError where its name holds a reference as text: Hydra would resolve
+    the name once more, and make a second folder."""
+    name = str(hydra[kind].dir)
+    if REFERENCE in name:
+        raise ConfigError(f"hydra.{kind}.dir={to_text(name)}: the name of a folder cannot hold {REFERENCE}")
+    return Path(name)
 
 
 def sweep_cases(loader: AutoLoader, overrides: Sequence[str]) -> Iterator[list[str]]:

@@ -236,11 +236,20 @@ def test_launch_runs_the_job_in_its_folder(tmp_path: Path) -> None:
     assert runs[0].config == compose(["seed=5"])
 
 
-@pytest.mark.parametrize("key", ["hydra.run.dir", "hydra.sweep.dir"])
-def test_a_folder_named_like_a_reference_is_refused_before_it_is_made(key: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "options"), [("run", []), ("sweep", ["-m"])])
+def test_a_folder_named_like_a_reference_is_refused_before_it_is_made(
+    kind: str, options: list[str], tmp_path: Path
+) -> None:
+    key = f"hydra.{kind}.dir"
     with raises_naming(ConfigError, key, "${seed}"):
-        launch(["seed=5", word_of(key, str(tmp_path / "${seed}"))], lambda run: pytest.fail("a job began"))
+        launch([*options, "seed=5", word_of(key, str(tmp_path / "${seed}"))], lambda run: pytest.fail("a job began"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_of_sweeps_is_not_read_for_a_single_run(tmp_path: Path) -> None:
+    runs: list[Run] = []
+    launch([f"hydra.run.dir={tmp_path / 'run'}", "hydra.sweep.dir=${oc.env:NO_SUCH_VARIABLE}"], runs.append)
+    assert [run.folder for run in runs] == [tmp_path / "run"]
 
 
 def test_a_multirun_runs_every_combination_in_a_folder_of_its_own(tmp_path: Path) -> None:
