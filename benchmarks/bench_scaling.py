@@ -3,9 +3,10 @@
     OMP_NUM_THREADS=1 python benchmarks/bench_scaling.py [--models nano smollm2_135m] [--repeats 3]
 
 First the CPU's own peaks are measured: FLOP/s of a product of matrices, bytes/s of reading as many as the model's
-weights. One more number, what a layer costs in a decoding tick whatever its size, comes from nano alone at batch 1. The
-rest is predicted with every efficiency at 1: sampling at other batches and of other models, and updates. Weights are
-random: speed does not depend on them. Process CPU time, the best of a few.
+weights, and of 512 MB, as contexts are read. One more number, what a layer costs in a decoding tick whatever its size,
+comes from nano alone at batch 1. The rest is predicted with every efficiency at 1: sampling at other batches, after
+other prompts and of other models, and updates. Weights are random: speed does not depend on them. Process CPU time,
+the best of a few.
 """
 
 from __future__ import annotations
@@ -38,10 +39,12 @@ from rlx.preflight.timer import MEASURED
 from rlx.rollout.torch.engine import TorchEngine
 from rlx.types import Action, Completion, Group, Request, Sampling, Task, Trajectory, Turn
 
-PROMPT, NEW = 32, 32
+PROMPT, LONG, NEW = 32, 480, 32
 BATCHES = {"nano": (1, 16, 64), "smollm2_135m": (1, 16)}
 GROUPS = {"nano": 16, "smollm2_135m": 2}
 """Groups of an update, of 4 samples each."""
+MEMORY = 2**29
+"""Bytes of contexts that no cache holds."""
 TOKENS = 64
 """Tokens of a prompt, and of a completion, in an update."""
 
@@ -80,8 +83,8 @@ def build_model(name: str) -> Any:
     return AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
 
 
-def sample(model: Any, batch: int, repeats: int) -> float:
-    """Seconds of `batch` completions of NEW tokens."""
+def sample(model: Any, batch: int, prompt: int, repeats: int) -> float:
+    """Seconds of `batch` completions of NEW tokens after prompts of equal length."""
     engine = TorchEngine(
         config=model.config,
         weights=model.state_dict(),
@@ -94,7 +97,7 @@ def sample(model: Any, batch: int, repeats: int) -> float:
 
     def work() -> None:
         for session in range(batch):
-            ids = tuple(draw.randrange(1000) for _ in range(PROMPT))
+            ids = tuple(draw.randrange(1000) for _ in range(prompt))
             engine.add(Request(session=session, stream=session, prompt_ids=ids, sampling=sampling, stops=()))
         done = 0
         while done < batch:
@@ -152,20 +155,22 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     layer, flops = 0.0, measure_flops(arguments.repeats)
+    memory = measure_bandwidth(MEMORY, arguments.repeats)
     for name in dict.fromkeys(["nano", *arguments.models]):
         shape, model = shape_of(name), build_model(name)
         bandwidth = measure_bandwidth(4 * shape.num_parameters, arguments.repeats)
-        machine = Machine(name="this CPU", flops=flops, bandwidth=bandwidth)
-        print(
-            json.dumps({"model": name, "gflops": round(flops / 1e9), "gb_per_s": round(bandwidth / 1e9, 1)}), flush=True
-        )
-        for batch in BATCHES[name]:
-            load = Load(episodes=batch, samples=1, prompt=PROMPT, sampled=NEW, observed=0)
-            measured = sample(model, batch, arguments.repeats)
+        machine = Machine(name="this CPU", flops=flops, bandwidth=bandwidth, contexts=memory)
+        peaks = {"gflops": flops, "gb_per_s": bandwidth, "gb_per_s_of_memory": memory}
+        told = {"model": name, **{what: round(peak / 1e9, 1) for what, peak in peaks.items()}}
+        print(json.dumps(told), flush=True)
+        for batch, prompt in [*((batch, PROMPT) for batch in BATCHES[name]), (max(BATCHES[name]), LONG)]:
+            load = Load(episodes=batch, samples=1, prompt=prompt, sampled=NEW, observed=0)
+            measured = sample(model, batch, prompt, arguments.repeats)
             fitted = not layer
             if fitted:
                 layer = max(0.0, measured - predict(shape, machine, load, 0.0)[0]) / NEW / shape.layers
-            report(f"sample, batch {batch}", predict(shape, machine, load, layer)[0], measured, fitted=fitted)
+            what = f"sample, batch {batch}, prompt {prompt}"
+            report(what, predict(shape, machine, load, layer)[0], measured, fitted=fitted)
         load = Load(episodes=4 * GROUPS[name], samples=4, prompt=TOKENS, sampled=TOKENS, observed=0)
         measured = update(model, GROUPS[name], arguments.repeats)
         report(f"update, {load.tokens:.0f} tokens", predict(shape, machine, load, layer)[1], measured)

@@ -20,6 +20,8 @@ class Machine:
     """FLOP/s in the dtype of the learner and the engine, dense."""
     bandwidth: float
     """Bytes a second between a device and its memory."""
+    contexts: float | None = None
+    """The same for keys and values, where weights come from a cache that these do not fit."""
     memory: float = float("inf")
     """Bytes of one device."""
     link: float = float("inf")

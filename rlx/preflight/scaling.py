@@ -66,10 +66,13 @@ def decode_seconds(shape: Shape, hardware: Hardware, machine: Machine, load: Loa
     longest goes on beside few others."""
     episodes = busiest(hardware, load)
     rows = min(hardware.num_slots, episodes, cached_rows(shape, hardware, machine, load))
-    full = tick_seconds(shape, hardware, machine, rows, load.context, shares)
-    ending = load.prompt + load.observed + max(load.longest, load.sampled)
+    beyond = max(0, load.longest - load.sampled)
+    # the torch engine reads every row as far as the longest one, which is halfway to its end on average
+    read = load.context + (beyond / 2 if hardware.engine == "torch" else 0)
+    full = tick_seconds(shape, hardware, machine, rows, read, shares)
+    ending = load.prompt + load.observed + load.sampled + beyond
     few = tick_seconds(shape, hardware, machine, -(-rows // TAIL_ROWS), ending, shares)
-    return load.agents * (load.sampled * episodes / rows * full + max(0, load.longest - load.sampled) * few)
+    return load.agents * (load.sampled * episodes / rows * full + beyond * few)
 
 
 def busiest(hardware: Hardware, load: Load) -> int:
@@ -98,7 +101,7 @@ def tick_seconds(
     number, split = BYTES[hardware.dtype], hardware.tensor_parallel
     weights = number * (body_parameters(shape) + head_parameters(shape))
     cache = rows * cache_bytes(shape, hardware, context)
-    read = (weights + cache) / split / machine.bandwidth / shares.decode
+    read = (weights / machine.bandwidth + cache / (machine.contexts or machine.bandwidth)) / split / shares.decode
     flops = rows * (2 * (body_parameters(shape) + head_parameters(shape)) + attention_flops(shape, context))
     sums = 2 * shape.layers * (shares.hop + rows * shape.width * number / machine.link) if split > 1 else 0.0
     beside = shares.tick + rows * shares.row + shape.layers * shares.layer

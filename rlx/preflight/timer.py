@@ -14,7 +14,8 @@ from rlx.preflight.step import Efficiency, Load, StepTime
 CORE = 80e9
 """FLOP/s of one thread, as docs/scaling.md measured it."""
 CACHED, MEMORY = 49e9, 14e9
-"""Bytes a second of weights that stay in a processor's caches, and of those that do not; measured there too."""
+"""Bytes a second of weights that stay in a processor's caches, and of weights and contexts that do not; measured there
+too."""
 CACHE = 32e6
 MEASURED = Efficiency(
     update=0.65,
@@ -38,7 +39,8 @@ def machine_of(hardware: Hardware, shape: Shape) -> Machine | None:
     if hardware.device == "cpu":
         fits = BYTES[hardware.dtype] * shape.num_parameters < CACHE
         flops = CORE * hardware.num_threads
-        return Machine(name="CPU", flops=flops, bandwidth=CACHED if fits else MEMORY, link=1e9, network=1e9)
+        weights = CACHED if fits else MEMORY
+        return Machine(name="CPU", flops=flops, bandwidth=weights, contexts=MEMORY, link=1e9, network=1e9)
     found = (MACHINES | OTHERS).get(hardware.gpu or "") or machine_named(gpu.name for gpu in gpus())
     if found is None:
         return None

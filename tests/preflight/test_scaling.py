@@ -74,6 +74,17 @@ def test_decoding_reads_weights_and_caches_once_a_tick() -> None:
     assert step(machine=fast, num_slots=2).decode == pytest.approx(2 * 6 * (4 * (BODY + HEAD) + cache / 2))
 
 
+def test_keys_and_values_that_no_cache_holds_come_at_their_own_rate() -> None:
+    slow = replace(UNIT, flops=math.inf, contexts=0.5)
+    assert step(machine=slow).decode == pytest.approx(6 * (4 * (BODY + HEAD) + 2 * 4 * 14 * 2 * 2 * 4))
+
+
+def test_the_torch_engine_reads_every_row_as_far_as_the_longest() -> None:
+    fast, load = replace(UNIT, flops=math.inf), replace(LOAD, longest=10)
+    read = {name: step(machine=fast, load=load, engine=name).decode for name in ("torch", "vllm")}
+    assert read["torch"] - read["vllm"] == pytest.approx(6 * 4 * 2 * 2 * 2 * 4), "two columns more in four rows"
+
+
 def test_decoding_many_rows_on_a_fast_memory_is_bound_by_arithmetic() -> None:
     fast = replace(UNIT, bandwidth=math.inf)
     assert step(machine=fast).decode == pytest.approx(6 * 4 * (2 * (BODY + HEAD) + 112))
