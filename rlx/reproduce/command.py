@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from rlx.preflight.lengths import LengthHints
 from rlx.preflight.memory import Amount, budgets
 from rlx.preflight.metric_names import is_among, judged_by
 from rlx.preflight.prospect import Prospect
-from rlx.record.folder import RESULTS, hold_folder, write_aside
+from rlx.record.folder import RESULTS, digest_of, hold_folder, write_aside
 from rlx.report.build import report_of, write_report
 from rlx.report.document import HTML, Picture, Section
 from rlx.report.pictures import Distribution, figures_in
@@ -40,7 +41,7 @@ from rlx.reproduce.report import Measured, cost_table, measure_runs, pictures_of
 from rlx.reproduce.reproduction import Arm, Reproduction, ReproductionError, read_reproduction, refuse_seed
 from rlx.run.judge import judges_untrained
 from rlx.run.run import Run
-from rlx.run.warm import start_digest
+from rlx.run.warm import model_digest, start_digest
 from rlx.world import parts_of
 
 PAGE = "report"
@@ -81,7 +82,8 @@ def reproduce(
     if os.path.lexists(folder / RESULTS) and not any(member.folder.exists() for member in members):
         raise ConfigError(f"--folder {folder}: its {RESULTS} is of something else: choose another folder")
     with hold_folder(folder, "choose another --folder"):
-        play_all(members, partial(all_words_of, what, folders_of(members)), jobs, screen)
+        shares = {member.name: shared_by(what, member, built[member.arm]) for member in members}
+        play_all(members, partial(all_words_of, what, folders_of(members)), jobs, screen, shares)
     more = measure_more(what, built, folders_of(members), folder, screen.say)
     return report(file.stem, what, members, folder, screen, more)
 
@@ -149,14 +151,24 @@ def evaluations_of(run: Run) -> list[str]:
     return [f"{noun}-{limit}" for limit in limits for noun in nouns]
 
 
+def shared_by(what: Reproduction, member: Member, run: Run) -> str:
+    """Return a name for what runs with the same start and the same evaluation make once. A run that goes on from
+    another has a start of its own."""
+    settings = {key: run.config[key] for key in ("env", "protocol", "sampling", "evaluate")}
+    own = member.name if what.runs[member.arm].goes_on_from else ""
+    return digest_of({**settings, "model": model_digest(run.model), "start": start_digest(run), "own": own})
+
+
 def describe(what: Reproduction, runs: Mapping[Member, Run], jobs: int) -> list[str]:
     """Say what will be run, and the memory and the time that it takes, as `rlx plan` says of each."""
     starts = {arm: start_digest(run) for arm, run in {member.arm: run for member, run in runs.items()}.items()}
-    first = {starts[member.arm]: member for member in reversed([*runs])}
+    shares = {member: shared_by(what, member, run) for member, run in runs.items()}
+    warms = {starts[member.arm]: member for member in reversed([*runs])}
+    judges = {shares[member]: member for member in reversed([*runs])}
     prospects = {member.arm: prospect_of(run, what.runs[member.arm]) for member, run in runs.items()}
     took = {
-        member.name: seconds_of(prospects[member.arm], warm=first[starts[member.arm]] is member)  # one is made once
-        for member in runs
+        one.name: seconds_of(prospects[one.arm], warm=warms[starts[one.arm]] is one, judges=judges[shares[one]] is one)
+        for one in runs
     }
     for member in runs:
         like = what.runs[member.arm].like
@@ -182,10 +194,15 @@ def accuracy(prospects: Mapping[str, Prospect]) -> str:
     return f"within a factor of two{told if unknown else ''}"
 
 
-def seconds_of(prospect: Prospect, *, warm: bool) -> float | None:
-    """Estimate a run with its evaluations, and with its warm starts where they count; None where nothing tells."""
+def seconds_of(prospect: Prospect, *, warm: bool, judges: bool) -> float | None:
+    """Estimate a run with the evaluations of its policy, with its warm starts if `warm`, and with the evaluations of
+    untrained model and start if `judges`: one run makes these for all. None where nothing tells."""
     forecast = prospect.forecast
-    return None if forecast is None else forecast.seconds(forecast.main.load, warm=warm)
+    if forecast is None:
+        return None
+    found = 0 if judges else 1 + prospect.judges_untrained
+    left = replace(forecast, num_evaluations=forecast.num_evaluations - found)
+    return left.seconds(forecast.main.load, warm=warm)
 
 
 def memory_of(prospect: Prospect) -> Amount:

@@ -37,9 +37,11 @@ class Playing:
 
 WordsOf = Callable[[Member], Sequence[str]]
 """A run's words, which may depend on what has been run before it."""
+Shares = Mapping[str, str]
+"""For each run, a name for the warm start and the evaluations that the first run with it makes for all others."""
 
 
-def play_all(members: Sequence[Member], words_of: WordsOf, jobs: int, screen: Screen) -> None:
+def play_all(members: Sequence[Member], words_of: WordsOf, jobs: int, screen: Screen, shares: Shares) -> None:
     """Every run, at most `jobs` at a time. One that fails ends the others, which save themselves."""
     left, playing = list(members), dict[str, Playing]()
     told: set[str] = set()
@@ -48,20 +50,28 @@ def play_all(members: Sequence[Member], words_of: WordsOf, jobs: int, screen: Sc
             interrupt.check()
             unfinished = {one.name for one in left} | set(playing)
             ready = [one for one in left if not unfinished & one.waits_for]
-            for member in ready:
-                if is_held(member.folder):  # by one whose reproduction was killed: it goes on by itself
-                    if member.name not in told:
-                        screen.say(f"{member.name}: under way already, waited for")
-                        told.add(member.name)
-                elif len(playing) < jobs:
-                    left.remove(member)
-                    begun = begin(member, words_of(member), screen)
-                    playing |= {} if begun is None else {member.name: begun}
+            held = [one for one in ready if is_held(one.folder)]  # their reproduction was killed: they go on alone
+            for name in sorted({one.name for one in held} - told):
+                screen.say(f"{name}: under way already, waited for")
+                told.add(name)
+            free = [one for one in ready if one not in held]
+            while free and len(playing) < jobs:
+                member = choose(free, [one.member for one in playing.values()], shares)
+                free.remove(member)
+                left.remove(member)
+                begun = begin(member, words_of(member), screen)
+                playing |= {} if begun is None else {member.name: begun}
             for name, one in list(playing.items()):
                 if one.process.poll() is not None:
                     del playing[name]
                     finish(one, screen)
             time.sleep(PAUSE if left or playing else 0)
+
+
+def choose(free: Sequence[Member], under_way: Sequence[Member], shares: Shares) -> Member:
+    """Return the first run that shares nothing with those under way, which would both make it; else the first."""
+    taken = {shares[one.name] for one in under_way}
+    return next((one for one in free if shares[one.name] not in taken), free[0])
 
 
 def is_held(folder: Path) -> bool:

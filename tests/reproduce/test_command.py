@@ -16,17 +16,17 @@ import pytest
 import yaml
 
 from rlx.config.check import ConfigError
-from rlx.config.compose import compose
+from rlx.config.compose import build_run, compose
 from rlx.console import Screen
 from rlx.record.folder import LOCK, FolderError
 from rlx.record.lock import hold
 from rlx.record.store import load
 from rlx.record.track import read_metrics
 from rlx.reproduce import jobs
-from rlx.reproduce.command import all_words_of, find_reproduction, reproduce
+from rlx.reproduce.command import all_words_of, find_reproduction, prospect_of, reproduce, seconds_of, shared_by
 from rlx.reproduce.jobs import ReproduceError
 from rlx.reproduce.members import Member, folders_of, members_of
-from rlx.reproduce.reproduction import Arm, Reproduction, ReproductionError
+from rlx.reproduce.reproduction import Arm, Reproduction, ReproductionError, read_reproduction
 from tests.errors import raises_naming
 
 
@@ -235,9 +235,43 @@ def test_a_run_whose_reproduction_was_killed_is_waited_for(tmp_path: Path, monke
         monkeypatch.setattr(jobs.time, "sleep", pause)
         monkeypatch.setattr(jobs, "begin", lambda member, words, screen: told.append(member.name))
         monkeypatch.setattr(Screen, "say", lambda screen, text: told.append(text))
-        jobs.play_all([one, other], lambda member: (), 2, Screen())
+        jobs.play_all([one, other], lambda member: (), 2, Screen(), {"own/0": "", "other/0": ""})
     assert told[:3] == ["own/0: under way already, waited for", "pause", "own/0"]
     assert [text for text in told if text != "pause"][-1] == "other/0"
+
+
+def test_runs_that_would_make_the_same_at_the_same_time_are_kept_apart_while_others_wait(tmp_path: Path) -> None:
+    first, same, different = (member(tmp_path, name) for name in ("first", "same", "different"))
+    shares = {"first/0": "a", "same/0": "a", "different/0": "b"}
+    assert jobs.choose([first, same, different], [], shares) is first
+    assert jobs.choose([same, different], [first], shares) is different
+    assert jobs.choose([same], [first, different], shares) is same
+
+
+def test_what_runs_share_is_counted_once(tiny: Path, tmp_path: Path) -> None:
+    file = read_reproduction(tiny)
+    members = members_of(file, tmp_path, 2, ())
+    runs = {one: build_run(compose(one.words), one.folder) for one in members}
+    own, again = (next(one for one in members if (one.arm, one.seed) == ("own", seed)) for seed in (0, 1))
+    assert shared_by(file, own, runs[own]) == shared_by(file, again, runs[again])
+    prospect = prospect_of(runs[own], file.runs["own"])
+    assert prospect.forecast is not None
+    each = prospect.forecast.evaluation_seconds(prospect.main.load) / prospect.num_evaluations
+    both, alone = (seconds_of(prospect, warm=False, judges=judges) for judges in (True, False))
+    assert both is not None
+    assert alone is not None
+    assert both - alone == pytest.approx((1 + prospect.judges_untrained) * each)
+
+
+def test_a_run_that_goes_on_from_another_shares_no_start(tiny: Path, tmp_path: Path) -> None:
+    told = yaml.safe_load(tiny.read_text())
+    told["runs"]["further"] = {**told["runs"]["own"], "goes_on_from": "own"}
+    tiny.write_text(yaml.safe_dump(told))
+    file = read_reproduction(tiny)
+    members = [one for one in members_of(file, tmp_path, 2, ()) if one.arm in ("own", "further")]
+    names = {one.name: shared_by(file, one, build_run(compose(one.words), one.folder)) for one in members}
+    assert names["own/0"] == names["own/1"]
+    assert len(set(names.values())) == 3, "own, and each seed of further"
 
 
 def test_what_still_runs_is_asked_to_save_itself_when_another_fails(tmp_path: Path) -> None:
