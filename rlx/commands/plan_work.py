@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rlx.commands.text import clock, precision, row, short
 from rlx.console import format_count
-from rlx.evaluate.evaluate import limits_of
 from rlx.evaluate.power import SPREAD, smallest_difference
 from rlx.hardware.machine import size
 from rlx.preflight.disk import RATES
@@ -70,12 +69,10 @@ def describe_episode(stage: Stage) -> str:
 def describe_evaluations(prospect: Prospect) -> list[str]:
     """Say how many evaluations a run has, when, and how long all of them take."""
     settings = prospect.run.evaluate
-    num_limits = len(limits_of(settings, prospect.run.env))
-    episodes = format_count(num_limits * settings.num_tasks * settings.num_samples, "episode")
-    limits = f"{num_limits} limits of turns, " if num_limits > 1 else ""
+    episodes = format_count(settings.num_tasks * settings.num_samples, "episode")
     first = "of the untrained model, the start" if prospect.judges_untrained else "of the start"
     way = f", every {format_count(settings.every, 'step')}" if settings.every else ""
-    text = f"{prospect.num_evaluations} of {episodes} each ({limits}{first}{way} and the end)"
+    text = f"{prospect.num_evaluations} of {episodes} each ({first}{way} and the end)"
     detected = row("detects", describe_detection(settings.num_tasks, settings.num_samples))
     if prospect.forecast is None:
         return row("evaluation", text) + detected

@@ -6,26 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from rlx.environment import Environment
-from rlx.evaluate.evaluate import limits_of
 from rlx.preflight.measured import Measured
 from rlx.preflight.scaling import busiest, cached_rows
 from rlx.preflight.stage import Stage
 from rlx.preflight.step import Load, StepTime
 from rlx.preflight.timer import Timer
-
-
-def limit_turns(load: Load, turns: int) -> Load:
-    """Return a load whose episodes have that many turns at most, each as long as before."""
-    if load.turns <= turns:
-        return load
-    lengths = {name: getattr(load, name) * turns // load.turns for name in ("sampled", "observed", "longest")}
-    return replace(load, turns=turns, **lengths)
-
-
-def turns_within(env: Environment, max_rounds: int | None, usual: int) -> int:
-    """Return the turns of each agent under a limit; `usual` without one."""
-    return usual if max_rounds is None else -(-(max_rounds + 1) // len(env.agents))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,13 +72,11 @@ class Forecast:
         return left * measured.seconds + judging + -(-left // self.main.run.checkpoint.every) * self.saving
 
     def evaluation_seconds(self, like: Load) -> float:
-        """Estimate all evaluations, each under all its limits of turns, with episodes like those of a load."""
-        run, settings = self.main.run, self.main.run.evaluate
+        """Estimate all evaluations, with episodes like those of a load."""
+        settings = self.main.run.evaluate
         episodes = settings.num_tasks * settings.num_samples
         load = replace(like, episodes=episodes, samples=settings.num_samples, plays=True)
-        turns = [turns_within(run.env, rounds, load.turns) for rounds in limits_of(settings, run.env)]
-        limited = [limit_turns(load, most) for most in turns]
-        return self.num_evaluations * sum(self.timer.step(run.hardware, one).rollout for one in limited)
+        return self.num_evaluations * self.timer.step(self.main.run.hardware, load).rollout
 
     @cached_property
     def num_cached(self) -> tuple[int, int]:
