@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -41,7 +41,7 @@ from rlx.reproduce.report import Measured, cost_table, measure_runs, pictures_of
 from rlx.reproduce.reproduction import Arm, Reproduction, ReproductionError, read_reproduction, refuse_seed
 from rlx.run.judge import judges_untrained
 from rlx.run.run import Run
-from rlx.run.warm import model_digest, start_digest
+from rlx.run.warm import start_digest
 from rlx.world import parts_of
 
 PAGE = "report"
@@ -75,14 +75,15 @@ def reproduce(
     check_report(file, what, built)
     check_pictures(file, what, built)
     check_measured(file, what, built)
-    for line in describe(what, {member: built[member.arm] for member in members}, jobs):
+    shared = shares_of(what, members, built)
+    for line in describe(what, {member: built[member.arm] for member in members}, jobs, shared):
         screen.say(line)
     if plan:
         return True
     if os.path.lexists(folder / RESULTS) and not any(member.folder.exists() for member in members):
         raise ConfigError(f"--folder {folder}: its {RESULTS} is of something else: choose another folder")
     with hold_folder(folder, "choose another --folder"):
-        shares = {member.name: shared_by(what, member, built[member.arm]) for member in members}
+        shares = {name: one.evaluation for name, one in shared.items()}
         play_all(members, partial(all_words_of, what, folders_of(members)), jobs, screen, shares)
     more = measure_more(what, built, folders_of(members), folder, screen.say)
     return report(file.stem, what, members, folder, screen, more)
@@ -151,28 +152,33 @@ def evaluations_of(run: Run) -> list[str]:
     return [f"{noun}-{limit}" for limit in limits for noun in nouns]
 
 
-def shared_by(what: Reproduction, member: Member, run: Run) -> str:
-    """Return a name for what runs with the same start and the same evaluation make once. A run that goes on from
-    another has a start of its own."""
-    settings = {key: run.config[key] for key in ("env", "protocol", "sampling", "evaluate")}
-    own = member.name if what.runs[member.arm].goes_on_from else ""
-    return digest_of({**settings, "model": model_digest(run.model), "start": start_digest(run), "own": own})
+@dataclass(frozen=True)
+class Shared:
+    """Names of what the first run that has it makes for all others."""
+
+    start: str
+    """Warm start."""
+    evaluation: str
+    """Evaluations of the untrained model and of the start."""
 
 
-def describe(what: Reproduction, runs: Mapping[Member, Run], jobs: int) -> list[str]:
+def shares_of(what: Reproduction, members: Sequence[Member], built: Mapping[str, Run]) -> dict[str, Shared]:
+    """Return what each run shares with others, by the run's name. One that goes on from another has a start of its
+    own."""
+    starts = {arm: start_digest(run) for arm, run in built.items()}
+    found = {}
+    for member in members:
+        config, start = built[member.arm].config, starts[member.arm]
+        settings = {key: config[key] for key in ("model", "env", "protocol", "sampling", "evaluate")}
+        own = member.name if what.runs[member.arm].goes_on_from else ""
+        found[member.name] = Shared(start, digest_of({**settings, "start": start, "own": own}))
+    return found
+
+
+def describe(what: Reproduction, runs: Mapping[Member, Run], jobs: int, shared: Mapping[str, Shared]) -> list[str]:
     """Say what will be run, and the memory and the time that it takes, as `rlx plan` says of each."""
-    starts = {arm: start_digest(run) for arm, run in {member.arm: run for member, run in runs.items()}.items()}
-    shares = {member: shared_by(what, member, run) for member, run in runs.items()}
-    warms = {starts[member.arm]: member for member in reversed([*runs])}
-    judges = {shares[member]: member for member in reversed([*runs])}
     prospects = {member.arm: prospect_of(run, what.runs[member.arm]) for member, run in runs.items()}
-    took = {
-        one.name: seconds_of(prospects[one.arm], warm=warms[starts[one.arm]] is one, judges=judges[shares[one]] is one)
-        for one in runs
-    }
-    for member in runs:
-        like = what.runs[member.arm].like
-        took[member.name] = took[f"{like}/0"] if like else took[member.name]
+    took = times_of(what, [*runs], prospects, shared)
     known = [seconds for seconds in took.values() if seconds is not None]
     memory = max((memory_of(each) for each in prospects.values()), key=lambda amount: amount.most)
     at_once = min(jobs, len(runs))
@@ -180,6 +186,22 @@ def describe(what: Reproduction, runs: Mapping[Member, Run], jobs: int) -> list[
     lines = row("runs", f"{format_count(len(runs), 'run')}, {at_once} at a time: {', '.join(took)}")
     lines += row("memory", f"{between(memory)} for each at a time" if memory.most else "no estimate: no model here yet")
     return lines + row("time", f"{time}: {accuracy(prospects)}" if len(known) == len(took) else "no estimate")
+
+
+def times_of(
+    what: Reproduction, members: Sequence[Member], prospects: Mapping[str, Prospect], shared: Mapping[str, Shared]
+) -> dict[str, float | None]:
+    """Estimate the seconds of each run, by its name. What several share, the first of them makes."""
+    took, made = dict[str, float | None](), set[str]()
+    for member in members:
+        one = shared[member.name]
+        warm, judges = one.start not in made, one.evaluation not in made
+        took[member.name] = seconds_of(prospects[member.arm], warm=warm, judges=judges)
+        made |= {one.start, one.evaluation}
+    for member in members:
+        like = what.runs[member.arm].like
+        took[member.name] = took[f"{like}/0"] if like else took[member.name]
+    return took
 
 
 def prospect_of(run: Run, arm: Arm) -> Prospect:

@@ -23,7 +23,7 @@ from rlx.record.lock import hold
 from rlx.record.store import load
 from rlx.record.track import read_metrics
 from rlx.reproduce import jobs
-from rlx.reproduce.command import all_words_of, find_reproduction, prospect_of, reproduce, seconds_of, shared_by
+from rlx.reproduce.command import Shared, all_words_of, find_reproduction, prospect_of, reproduce, shares_of, times_of
 from rlx.reproduce.jobs import ReproduceError
 from rlx.reproduce.members import Member, folders_of, members_of
 from rlx.reproduce.reproduction import Arm, Reproduction, ReproductionError, read_reproduction
@@ -248,30 +248,39 @@ def test_runs_that_would_make_the_same_at_the_same_time_are_kept_apart_while_oth
     assert jobs.choose([same], [first, different], shares) is same
 
 
+def shares_in(file: Reproduction, folder: Path) -> dict[str, Shared]:
+    members = members_of(file, folder, 2, ())
+    return shares_of(file, members, {one.arm: build_run(compose(one.words), one.folder) for one in members})
+
+
 def test_what_runs_share_is_counted_once(tiny: Path, tmp_path: Path) -> None:
+    told = yaml.safe_load(tiny.read_text())
+    told["runs"]["own"]["words"] += ["warm_start=brief", "warm_start.steps=3"]
+    tiny.write_text(yaml.safe_dump(told))
     file = read_reproduction(tiny)
-    members = members_of(file, tmp_path, 2, ())
-    runs = {one: build_run(compose(one.words), one.folder) for one in members}
-    own, again = (next(one for one in members if (one.arm, one.seed) == ("own", seed)) for seed in (0, 1))
-    assert shared_by(file, own, runs[own]) == shared_by(file, again, runs[again])
-    prospect = prospect_of(runs[own], file.runs["own"])
+    shared = shares_in(file, tmp_path)
+    assert shared["own/0"] == shared["own/1"]
+    first, again = (one for one in members_of(file, tmp_path, 2, ()) if one.arm == "own")
+    prospect = prospect_of(build_run(compose(first.words), first.folder), file.runs["own"])
     assert prospect.forecast is not None
-    each = prospect.forecast.evaluation_seconds(prospect.main.load) / prospect.num_evaluations
-    both, alone = (seconds_of(prospect, warm=False, judges=judges) for judges in (True, False))
-    assert both is not None
+    took = times_of(file, [first, again], {"own": prospect}, shared)
+    whole, alone = took["own/0"], took["own/1"]
+    assert whole is not None
     assert alone is not None
-    assert both - alone == pytest.approx((1 + prospect.judges_untrained) * each)
+    each = prospect.forecast.evaluation_seconds(prospect.main.load) / prospect.num_evaluations
+    load = prospect.main.load
+    warm = prospect.forecast.seconds(load) - prospect.forecast.seconds(load, warm=False)
+    assert warm > 0
+    assert whole - alone == pytest.approx(warm + (1 + prospect.judges_untrained) * each)
 
 
-def test_a_run_that_goes_on_from_another_shares_no_start(tiny: Path, tmp_path: Path) -> None:
+def test_a_run_that_goes_on_from_another_shares_no_evaluation_of_its_start(tiny: Path, tmp_path: Path) -> None:
     told = yaml.safe_load(tiny.read_text())
     told["runs"]["further"] = {**told["runs"]["own"], "goes_on_from": "own"}
     tiny.write_text(yaml.safe_dump(told))
-    file = read_reproduction(tiny)
-    members = [one for one in members_of(file, tmp_path, 2, ()) if one.arm in ("own", "further")]
-    names = {one.name: shared_by(file, one, build_run(compose(one.words), one.folder)) for one in members}
+    names = {name: one.evaluation for name, one in shares_in(read_reproduction(tiny), tmp_path).items()}
     assert names["own/0"] == names["own/1"]
-    assert len(set(names.values())) == 3, "own, and each seed of further"
+    assert len({names["own/0"], names["further/0"], names["further/1"]}) == 3
 
 
 def test_what_still_runs_is_asked_to_save_itself_when_another_fails(tmp_path: Path) -> None:
