@@ -68,8 +68,8 @@ def decode_seconds(shape: Shape, hardware: Hardware, machine: Machine, load: Loa
     rows = min(hardware.num_slots, episodes, cached_rows(shape, hardware, machine, load))
     beyond = max(0, load.longest - load.sampled)
     # the torch engine reads every row as far as the longest one, which is halfway to its end on average
-    read = load.context + (beyond / 2 if hardware.engine == "torch" else 0)
-    full = tick_seconds(shape, hardware, machine, rows, read, shares)
+    width = load.context + (beyond / 2 if hardware.engine == "torch" else 0)
+    full = tick_seconds(shape, hardware, machine, rows, width, shares)
     ending = load.prompt + load.observed + load.sampled + beyond
     few = tick_seconds(shape, hardware, machine, -(-rows // TAIL_ROWS), ending, shares)
     return load.agents * (load.sampled * episodes / rows * full + beyond * few)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from rlx.preflight.lengths import LengthHints
 from rlx.preflight.memory import Amount, budgets
 from rlx.preflight.metric_names import is_among, judged_by
 from rlx.preflight.prospect import Prospect
-from rlx.record.folder import RESULTS, digest_of, hold_folder, write_aside
+from rlx.record.folder import RESULTS, hold_folder, write_aside
 from rlx.report.build import report_of, write_report
 from rlx.report.document import HTML, Picture, Section
 from rlx.report.pictures import Distribution, figures_in
@@ -39,9 +39,9 @@ from rlx.reproduce.measurements import Findings, check_measured, measure_more
 from rlx.reproduce.members import Member, Runs, folders_of, last_checkpoint, members_of, words_of
 from rlx.reproduce.report import Measured, cost_table, measure_runs, pictures_of, report_tables, report_text
 from rlx.reproduce.reproduction import Arm, Reproduction, ReproductionError, read_reproduction, refuse_seed
+from rlx.reproduce.shared import Shared, shares_of
 from rlx.run.judge import judges_untrained
 from rlx.run.run import Run
-from rlx.run.warm import start_digest
 from rlx.world import parts_of
 
 PAGE = "report"
@@ -83,8 +83,7 @@ def reproduce(
     if os.path.lexists(folder / RESULTS) and not any(member.folder.exists() for member in members):
         raise ConfigError(f"--folder {folder}: its {RESULTS} is of something else: choose another folder")
     with hold_folder(folder, "choose another --folder"):
-        shares = {name: one.evaluation for name, one in shared.items()}
-        play_all(members, partial(all_words_of, what, folders_of(members)), jobs, screen, shares)
+        play_all(members, partial(all_words_of, what, folders_of(members)), jobs, screen, shared)
     more = measure_more(what, built, folders_of(members), folder, screen.say)
     return report(file.stem, what, members, folder, screen, more)
 
@@ -150,29 +149,6 @@ def evaluations_of(run: Run) -> list[str]:
     limits = map(name_rounds, limits_of(run.evaluate, run.env))
     nouns = ("eval", "start", *(("untrained",) if judges_untrained(run) else ()))
     return [f"{noun}-{limit}" for limit in limits for noun in nouns]
-
-
-@dataclass(frozen=True)
-class Shared:
-    """Names of what the first run that has it makes for all others."""
-
-    start: str
-    """Warm start."""
-    evaluation: str
-    """Evaluations of the untrained model and of the start."""
-
-
-def shares_of(what: Reproduction, members: Sequence[Member], built: Mapping[str, Run]) -> dict[str, Shared]:
-    """Return what each run shares with others, by the run's name. One that goes on from another has a start of its
-    own."""
-    starts = {arm: start_digest(run) for arm, run in built.items()}
-    found = {}
-    for member in members:
-        config, start = built[member.arm].config, starts[member.arm]
-        settings = {key: config[key] for key in ("model", "env", "protocol", "sampling", "evaluate")}
-        own = member.name if what.runs[member.arm].goes_on_from else ""
-        found[member.name] = Shared(start, digest_of({**settings, "start": start, "own": own}))
-    return found
 
 
 def describe(what: Reproduction, runs: Mapping[Member, Run], jobs: int, shared: Mapping[str, Shared]) -> list[str]:

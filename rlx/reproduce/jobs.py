@@ -17,6 +17,7 @@ from rlx.hardware.interrupt import listen
 from rlx.record.folder import CONFIG, LOCK, is_finished, read_config, refuse_differences
 from rlx.record.lock import HeldError, hold
 from rlx.reproduce.members import Member
+from rlx.reproduce.shared import Shared, choose
 
 PAUSE = 0.2
 """Seconds between looks at what has ended."""
@@ -37,11 +38,11 @@ class Playing:
 
 WordsOf = Callable[[Member], Sequence[str]]
 """A run's words, which may depend on what has been run before it."""
-Shares = Mapping[str, str]
-"""For each run, a name for the warm start and the evaluations that the first run with it makes for all others."""
 
 
-def play_all(members: Sequence[Member], words_of: WordsOf, jobs: int, screen: Screen, shares: Shares) -> None:
+def play_all(
+    members: Sequence[Member], words_of: WordsOf, jobs: int, screen: Screen, shared: Mapping[str, Shared]
+) -> None:
     """Every run, at most `jobs` at a time. One that fails ends the others, which save themselves."""
     left, playing = list(members), dict[str, Playing]()
     told: set[str] = set()
@@ -56,7 +57,7 @@ def play_all(members: Sequence[Member], words_of: WordsOf, jobs: int, screen: Sc
                 told.add(name)
             free = [one for one in ready if one not in held]
             while free and len(playing) < jobs:
-                member = choose(free, [one.member for one in playing.values()], shares)
+                member = choose(free, [one.member for one in playing.values()], shared)
                 free.remove(member)
                 left.remove(member)
                 begun = begin(member, words_of(member), screen)
@@ -66,12 +67,6 @@ def play_all(members: Sequence[Member], words_of: WordsOf, jobs: int, screen: Sc
                     del playing[name]
                     finish(one, screen)
             time.sleep(PAUSE if left or playing else 0)
-
-
-def choose(free: Sequence[Member], under_way: Sequence[Member], shares: Shares) -> Member:
-    """Return the first run that shares nothing with those under way, which would both make it; else the first."""
-    taken = {shares[one.name] for one in under_way}
-    return next((one for one in free if shares[one.name] not in taken), free[0])
 
 
 def is_held(folder: Path) -> bool:

@@ -30,6 +30,8 @@ from rlx.run.warm import model_digest
 from rlx.types import Group, Metrics
 
 Figures = dict[str, Estimate]
+JUDGED_BY = ("env", "protocol", "sampling", "evaluate", "hardware")
+"""Settings that the evaluation of a given model depends on."""
 
 
 def judge_run(life: Life, trainee: Trainee) -> Figures:
@@ -92,7 +94,7 @@ def judge_fixed(life: Life, trainee: Trainee, noun: str, model: Model) -> list[E
         with in_turn(life):
             trainee.begin(model)
 
-    config = {key: run.config[key] for key in ("env", "protocol", "sampling", "evaluate", "hardware")}
+    config = {key: run.config[key] for key in JUDGED_BY}
     config |= {"code": code_digest(config), **data_of(run.env), **keep_chosen(run.config)}
     digest = digest_of({"config": config, "model": model_digest(model), "format": FORMAT})
     act = partial(trainee.policy.rollout, prepare=prepare, keep=False)

@@ -23,10 +23,11 @@ from rlx.record.lock import hold
 from rlx.record.store import load
 from rlx.record.track import read_metrics
 from rlx.reproduce import jobs
-from rlx.reproduce.command import Shared, all_words_of, find_reproduction, prospect_of, reproduce, shares_of, times_of
+from rlx.reproduce.command import all_words_of, find_reproduction, prospect_of, reproduce, times_of
 from rlx.reproduce.jobs import ReproduceError
 from rlx.reproduce.members import Member, folders_of, members_of
 from rlx.reproduce.reproduction import Arm, Reproduction, ReproductionError, read_reproduction
+from rlx.reproduce.shared import Shared, choose, shares_of
 from tests.errors import raises_naming
 
 
@@ -235,17 +236,17 @@ def test_a_run_whose_reproduction_was_killed_is_waited_for(tmp_path: Path, monke
         monkeypatch.setattr(jobs.time, "sleep", pause)
         monkeypatch.setattr(jobs, "begin", lambda member, words, screen: told.append(member.name))
         monkeypatch.setattr(Screen, "say", lambda screen, text: told.append(text))
-        jobs.play_all([one, other], lambda member: (), 2, Screen(), {"own/0": "", "other/0": ""})
+        jobs.play_all([one, other], lambda member: (), 2, Screen(), {one.name: Shared("", "") for one in (one, other)})
     assert told[:3] == ["own/0: under way already, waited for", "pause", "own/0"]
     assert [text for text in told if text != "pause"][-1] == "other/0"
 
 
 def test_runs_that_would_make_the_same_at_the_same_time_are_kept_apart_while_others_wait(tmp_path: Path) -> None:
     first, same, different = (member(tmp_path, name) for name in ("first", "same", "different"))
-    shares = {"first/0": "a", "same/0": "a", "different/0": "b"}
-    assert jobs.choose([first, same, different], [], shares) is first
-    assert jobs.choose([same, different], [first], shares) is different
-    assert jobs.choose([same], [first, different], shares) is same
+    shared = {"first/0": Shared("s", "a"), "same/0": Shared("s", "a"), "different/0": Shared("s", "b")}
+    assert choose([first, same, different], [], shared) is first
+    assert choose([same, different], [first], shared) is different
+    assert choose([same], [first, different], shared) is same
 
 
 def shares_in(file: Reproduction, folder: Path) -> dict[str, Shared]:
