@@ -8,9 +8,9 @@ from itertools import groupby
 
 from rlx.commands.text import LEFT, between, clock, hours, precision, row
 from rlx.console import format_count
+from rlx.preflight.expected import TAIL
 from rlx.preflight.fit import EngineError
 from rlx.preflight.forecast import Forecast
-from rlx.preflight.lengths import TAIL
 from rlx.preflight.measured import ENOUGH
 from rlx.preflight.prospect import Prospect
 from rlx.preflight.step import Load, StepTime

@@ -7,7 +7,7 @@ from rlx.console import format_count
 from rlx.evaluate.power import SPREAD, smallest_difference
 from rlx.hardware.machine import size
 from rlx.preflight.disk import RATES
-from rlx.preflight.lengths import AFTER_COPYING
+from rlx.preflight.expected import AFTER_COPYING
 from rlx.preflight.prospect import Prospect
 from rlx.preflight.stage import Stage, num_tokens
 from rlx.preflight.step import Load, StepTime

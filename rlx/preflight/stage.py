@@ -1,6 +1,6 @@
 """Facts of one stage of a run, a warm start's or the run's own: its steps, its episodes, and the load of a step.
 
-Where the length of episodes is known a stage has one load, elsewhere three (rlx.preflight.lengths).
+Where the length of episodes is known a stage has one load, elsewhere three (rlx.preflight.expected).
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from functools import cached_property
 from rlx.algo.parts import Algorithm, Sampler
 from rlx.dialect import Dialect
 from rlx.environment import Environment
-from rlx.preflight.lengths import NO_HINTS, TAIL, Expected, LengthHints, Lengths, expect_lengths
+from rlx.preflight.expected import TAIL, Expected, expect_lengths
+from rlx.preflight.lengths import NO_HINTS, LengthHints, Lengths
 from rlx.preflight.openings import Opening, first_tasks, open_task
 from rlx.preflight.step import Load
 from rlx.run.run import Run

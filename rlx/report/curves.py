@@ -18,6 +18,7 @@ from rlx.evaluate.intervals import Estimate, mean_interval, mean_of
 from rlx.evaluate.picture import Handles, Panel
 from rlx.limits import LARGEST, MANY, MistakeError, refuse, within
 from rlx.record.folder import METRICS
+from rlx.record.form import NATURAL, NUMBER, STRING, made, many
 from rlx.record.series import Series
 from rlx.record.track import numbers_in
 
@@ -59,6 +60,17 @@ class Curve:
             raise ValueError("of: expected at least one run")
         if self.by not in get_args(By):
             refuse("by", one_line(self.by, 60), f"one of {', '.join(get_args(By))}")
+
+
+CURVE = made(
+    Curve,
+    metric=STRING,
+    of=many(STRING),
+    window=NATURAL.unless(10),
+    by=STRING.unless("step"),
+    reach=NUMBER.unless(None),
+    at=NUMBER.unless(None),
+)
 
 
 @dataclass(frozen=True, kw_only=True)

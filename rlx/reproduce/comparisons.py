@@ -19,6 +19,8 @@ from rlx.evaluate.intervals import Estimate, mean_interval, mean_of
 from rlx.evaluate.tables import Column, Table, estimate_cell
 from rlx.limits import LARGEST, MistakeError, refuse, within
 from rlx.record.folder import METRICS
+from rlx.record.form import NUMBER, STRING, made
+from rlx.record.form import in_order as both
 from rlx.record.track import numbers_in
 
 Kind = Literal["ratio", "difference"]
@@ -79,3 +81,6 @@ def comparison_table(comparisons: Mapping[str, Comparison], found: Mapping[str, 
     )
     header = ("comparison", "of", "with", "scale", "kind", "measured")
     return Table(title="Means over all steps [95% interval over seeds]", header=header, rows=rows)
+
+
+COMPARISON = made(Comparison, of=both(STRING, STRING), kind=STRING.unless("ratio"), scale=NUMBER.unless(1.0))

@@ -43,7 +43,8 @@ from rlx.record.form import NUMBER, CodecError, made, named
 from rlx.record.sources import code_digest
 from rlx.reproduce.comparisons import comparison_table
 from rlx.reproduce.members import Runs
-from rlx.reproduce.reproduction import Policies, Reproduction, ReproductionError, Study, credit_row, criticality_row
+from rlx.reproduce.reproduction import Reproduction, ReproductionError
+from rlx.reproduce.studies import Policies, Study, credit_row, criticality_row
 from rlx.run.run import Run
 
 ESTIMATE = made(Estimate, value=NUMBER, low=NUMBER, high=NUMBER)

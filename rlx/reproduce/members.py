@@ -9,7 +9,8 @@ from statistics import median
 
 from rlx.record.folder import CHECKPOINTS, METRICS, STEP, read_config
 from rlx.record.track import numbers_in
-from rlx.reproduce.reproduction import Arm, Reproduction, ReproductionError, in_order
+from rlx.reproduce.arm import Arm, in_order
+from rlx.reproduce.reproduction import Reproduction, ReproductionError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,8 +39,9 @@ from rlx.report.curves import By, Curve, Line, curve_panel, line_of
 from rlx.report.panels import Sample, bars_panel, distribution_panel, frontier_panel, pass_panel
 from rlx.report.pictures import Distribution
 from rlx.reproduce.members import Member, Runs
-from rlx.reproduce.reproduction import Claim, Reproduction, ReproductionError
+from rlx.reproduce.reproduction import Reproduction, ReproductionError
 from rlx.reproduce.samples import distribution_table, sample_of
+from rlx.reproduce.studies import Claim
 
 CURVES = "curves.svg"
 Figures = dict[str, Estimate]

@@ -36,7 +36,6 @@ A panel has up to ten rows. Pictures need matplotlib. All figures have the names
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -46,12 +45,11 @@ from pathlib import Path
 import yaml
 
 from rlx.console import one_line
-from rlx.evaluate.criticality import Inspection
 from rlx.limits import LARGEST, MANY, MistakeError, near, within
-from rlx.record.form import FLAG, NATURAL, NUMBER, STRING, CodecError, made, many, named
+from rlx.record.form import NATURAL, NUMBER, STRING, CodecError, made, many, named
 from rlx.record.form import in_order as both
 from rlx.record.plain_yaml import PlainError, parse_small
-from rlx.report.curves import Curve
+from rlx.report.curves import CURVE, Curve
 from rlx.report.pictures import (
     BARS,
     DISTRIBUTION,
@@ -63,7 +61,9 @@ from rlx.report.pictures import (
     PassCurves,
     Picture,
 )
-from rlx.reproduce.comparisons import Comparison
+from rlx.reproduce.arm import ARM, WORDS, Arm, in_order
+from rlx.reproduce.comparisons import COMPARISON, Comparison
+from rlx.reproduce.studies import CLAIM, POLICIES, STUDY, Claim, Policies, Study
 
 NAME = re.compile(r"[\w-]+")
 """Name of a run, which is a folder's too, and a word of what rows name."""
@@ -71,105 +71,6 @@ NAME = re.compile(r"[\w-]+")
 
 class ReproductionError(MistakeError):
     """A reproduction that cannot be; the message is one line with its place."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Arm:
-    """One of the runs, for one seed or all."""
-
-    words: tuple[str, ...] = ()
-    every_seed: bool = False
-    needs: tuple[str, ...] = ()
-    goes_on_from: str = ""
-    as_long_as: str = ""
-    as_much_as: str = ""
-    by_steps_of: str = ""
-    tokens: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.tokens is not None:
-            within(1, MANY, tokens=self.tokens)
-        if self.as_long_as and self.as_much_as:
-            raise ValueError("as_long_as and as_much_as: expected one of them, as a run has one length")
-
-    @property
-    def like(self) -> str:
-        """Return the run whose length it takes."""
-        return self.as_long_as or self.as_much_as
-
-    @property
-    def waits_for(self) -> tuple[str, ...]:
-        return (*self.needs, *(name for name in (self.goes_on_from, self.like, self.by_steps_of) if name))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Study:
-    """Runs whose algorithms are measured in the laboratory."""
-
-    of: tuple[str, ...]
-    tokens: int = 100_000
-    tasks: int = 16
-    budget: int = 1000
-
-    def __post_init__(self) -> None:
-        within(1, LARGEST, tokens=self.tokens)
-        within(2, 1000, tasks=self.tasks)
-        within(1, MANY, budget=self.budget)
-        if not self.of:
-            raise ValueError("of: expected at least one run")
-
-    @property
-    def rows(self) -> tuple[str, ...]:
-        """Return the names that `expected` has for them."""
-        return tuple(map(credit_row, self.of))
-
-
-def credit_row(run: str) -> str:
-    return f"credit of {run}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Policies:
-    """Policies whose turns are measured: of each run the one it began with (`RUN start`) or the last (`RUN eval`)."""
-
-    of: tuple[str, ...]
-    tasks: int = 60
-    draws: int = 8
-
-    def __post_init__(self) -> None:
-        _ = self.inspection
-        if not self.of or any(one.split(" ")[1:] not in (["start"], ["eval"]) for one in self.of):
-            raise ValueError("of: expected at least one policy, such as `carl start` or `carl eval`")
-
-    @property
-    def inspection(self) -> Inspection:
-        """Size of the measurement; ValueError for what is none."""
-        return Inspection(tasks=self.tasks, draws=self.draws)
-
-    @property
-    def rows(self) -> tuple[str, ...]:
-        """Return the names that `expected` has for them."""
-        return tuple(map(criticality_row, self.of))
-
-
-def criticality_row(policy: str) -> str:
-    return f"criticality of {policy}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """Meaning of a sentence of the source: a figure of a row or gain lies within bounds."""
-
-    of: str
-    figure: str
-    least: float = -math.inf
-    most: float = math.inf
-
-    def __post_init__(self) -> None:
-        if math.isinf(self.least) and math.isinf(self.most):
-            raise ValueError("a claim needs least, most or both")
-        if self.least > self.most:
-            raise ValueError(f"least={self.least:g}: expected at most most={self.most:g}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,44 +184,6 @@ def refuse_seed(word: str) -> None:
         raise ReproductionError(f"{word:.60}: each run has a seed of its own; `seeds`, or --seeds, says how many")
 
 
-def in_order(runs: Mapping[str, Arm]) -> list[str]:
-    """Their names, those that others wait for first; ValueError where they wait for each other."""
-    found: list[str] = []
-    while len(found) < len(runs):
-        free = [name for name, arm in runs.items() if name not in found and set(arm.waits_for) <= set(found)]
-        if not free:
-            raise ValueError(f"{', '.join(name for name in runs if name not in found)} wait for each other")
-        found += free
-    return found
-
-
-WORDS = many(STRING).unless(())
-ARM = made(
-    Arm,
-    words=WORDS,
-    every_seed=FLAG.unless(False),
-    needs=WORDS,
-    goes_on_from=STRING.unless(""),
-    as_long_as=STRING.unless(""),
-    as_much_as=STRING.unless(""),
-    by_steps_of=STRING.unless(""),
-    tokens=NUMBER.unless(None),
-)
-CLAIM = made(Claim, of=STRING, figure=STRING, least=NUMBER.unless(-math.inf), most=NUMBER.unless(math.inf))
-CURVE = made(
-    Curve,
-    metric=STRING,
-    of=many(STRING),
-    window=NATURAL.unless(10),
-    by=STRING.unless("step"),
-    reach=NUMBER.unless(None),
-    at=NUMBER.unless(None),
-)
-STUDY = made(
-    Study, of=many(STRING), tokens=NATURAL.unless(100_000), tasks=NATURAL.unless(16), budget=NATURAL.unless(1000)
-)
-COMPARISON = made(Comparison, of=both(STRING, STRING), kind=STRING.unless("ratio"), scale=NUMBER.unless(1.0))
-POLICIES = made(Policies, of=many(STRING), tasks=NATURAL.unless(60), draws=NATURAL.unless(8))
 REPRODUCTION = made(
     Reproduction,
     source=STRING,

@@ -29,8 +29,10 @@ from rlx.evaluate.credit_figures import credit_figures, estimated_gradients, gra
 from rlx.evaluate.laboratory import LaboratoryError, Measured, Policy, Turn, measure
 from rlx.limits import MistakeError
 from rlx.protocol.direct import Direct
+from rlx.reproduce.arm import Arm
 from rlx.reproduce.measurements import check_study, named_figures, study_reports
-from rlx.reproduce.reproduction import Arm, Reproduction, Study
+from rlx.reproduce.reproduction import Reproduction
+from rlx.reproduce.studies import Study
 from rlx.types import Group, Start
 from rlx.world import dialect_of
 from tests.errors import check_message, raises_naming

@@ -9,8 +9,9 @@ import pytest
 
 from rlx.config.compose import build_run, compose
 from rlx.hardware.profile import Hardware
+from rlx.preflight.expected import TAIL
 from rlx.preflight.forecast import Forecast
-from rlx.preflight.lengths import NO_HINTS, TAIL, LengthHints
+from rlx.preflight.lengths import NO_HINTS, LengthHints
 from rlx.preflight.peaks import MACHINES
 from rlx.preflight.prospect import Prospect
 from rlx.preflight.stage import Stage, num_tokens

@@ -12,17 +12,13 @@ from rlx.commands.plan_work import describe_episode, describe_stage
 from rlx.config.compose import build_run, compose
 from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.model.load import Model, load_tokenizer
-from rlx.preflight.lengths import (
-    AFTER_COPYING,
-    LengthError,
-    LengthHints,
-    Lengths,
+from rlx.preflight.expected import AFTER_COPYING, expect_lengths
+from rlx.preflight.lengths import LengthError, LengthHints, Lengths, mean_of
+from rlx.preflight.played import (
     Played,
     encoder,
-    expect_lengths,
     length_of,
     length_of_agents,
-    mean_of,
     play_experts,
     split_roughly,
     worlds_in,

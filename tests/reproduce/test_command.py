@@ -23,10 +23,11 @@ from rlx.record.lock import hold
 from rlx.record.store import load
 from rlx.record.track import read_metrics
 from rlx.reproduce import jobs
+from rlx.reproduce.arm import Arm
 from rlx.reproduce.command import all_words_of, find_reproduction, prospect_of, reproduce, times_of
 from rlx.reproduce.jobs import ReproduceError
 from rlx.reproduce.members import Member, folders_of, members_of
-from rlx.reproduce.reproduction import Arm, Reproduction, ReproductionError, read_reproduction
+from rlx.reproduce.reproduction import Reproduction, ReproductionError, read_reproduction
 from rlx.reproduce.shared import Shared, choose, shares_of
 from tests.errors import raises_naming
 

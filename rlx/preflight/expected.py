@@ -1,0 +1,134 @@
+"""Tell how long episodes will be, or that nothing tells it.
+
+Four sources tell a length: the user (`rlx plan --tokens 800`), a run's own metrics (rlx.preflight.measured),
+demonstrations that a stage copies, and those that its policy has just copied. An expert's bare answers tell nothing of
+a model that reasons: elsewhere the tokens of an episode are unknown, and three lengths stand for them.
+
+    --tokens | metrics.jsonl | copied demonstrations -> one length     otherwise -> a quarter, half and all that fits
+
+An episode has as many turns as its expert takes, or more where its tokens need them (`sampling.max_new_tokens` each).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass, field, replace
+
+from rlx.environment import Environment
+from rlx.preflight.lengths import (
+    NO_HINTS,
+    LengthHints,
+    Lengths,
+    in_turns,
+    mean_of,
+    tokens_in_hints,
+    with_hints,
+    with_turns,
+)
+from rlx.preflight.played import play_experts, unplayed_lengths, worlds_in
+from rlx.run.run import Run
+from rlx.types import Sampling
+from rlx.world import trained_parts
+
+AFTER_COPYING = 1.4
+"""Tokens of a policy that has copied its demonstrations, by theirs: the embedded model's episodes of Countdown took 194
+to 220 tokens, the demonstrations 145."""
+TAIL = 4
+"""The longest episode of a step has so many times the mean's tokens, or all that fits: 4.4 and 5.6 in GSM8K runs of
+verl, which fill their limit of 1,024."""
+SHARES = (0.25, 0.5, 1.0)
+"""Shares of what fits that stand for an unknown length."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """Lengths of a stage's episodes: one where they are known, three where they are not."""
+
+    lengths: tuple[Lengths, ...]
+    source: str | None = None
+    """Source of the one length; None: it is unknown."""
+    most: int
+    """Tokens that an episode may sample."""
+    experts: Mapping[str, Lengths] = field(default_factory=dict)
+    """Lengths of an expert's episodes, by part."""
+
+    @property
+    def is_certain(self) -> bool:
+        return self.source is not None
+
+    @property
+    def usual(self) -> Lengths:
+        """The one length, or that in the middle."""
+        return self.lengths[len(self.lengths) // 2]
+
+
+def expect_lengths(run: Run, given: LengthHints = NO_HINTS) -> Expected:
+    """Tell the lengths of a stage's episodes, as far as anything tells them; `run` is the stage as a run."""
+    worlds, context, trained = worlds_in(run), run.sampling.max_context, run.trained_agents
+    played = play_experts(worlds, run.seed, trained)
+    experts = {name: one.lengths for name, one in played.items()}
+    weights = {name: portion.weight for name, portion in run.env.components.items() if portion.weight} or {"": 1.0}
+    each = {name: experts.get(name) or unplayed_lengths(worlds[name], run.seed, len(trained[name])) for name in weights}
+    mean = mean_of([lengths.within(context) for lengths in each.values()], list(weights.values()))
+    mean = with_hints(mean, given)
+    most = max(sampled_most(worlds[name].env, run.sampling, lengths) for name, lengths in each.items())
+    if given.tokens is not None:
+        one = replace(mean, sampled=tokens_in_hints(given.tokens, most, given.source))
+        one = one if given.turns is not None else in_turns(one, run.sampling.max_new_tokens)
+        return Expected(lengths=(one,), source=given.source, most=most, experts=experts)
+    factor = copying(run, is_terse=all(one.is_terse for one in played.values()))
+    if factor is not None and set(weights) <= set(experts):
+        copied = replace(mean, sampled=min(most, factor * mean.sampled))
+        return Expected(lengths=(copied,), source="demonstrations", most=most, experts=experts)
+    three = tuple(in_turns(replace(mean, sampled=share * most), run.sampling.max_new_tokens) for share in SHARES)
+    return Expected(lengths=three, most=most, experts=experts)
+
+
+def copying(run: Run, *, is_terse: bool) -> float | None:
+    """Return how many times as much as its demonstrations a policy says; None where it has copied none, or too few and
+    is not bound to be as terse."""
+    if run.algo.imitates:
+        return 1.0
+    before, recipe = run.before(), run.model.recipe
+    if before is None or not before.algo.imitates or not shows_alike(before, run):
+        return None
+    is_brief = recipe is None or before.steps <= recipe.brief_steps
+    return None if is_brief and not is_terse else AFTER_COPYING
+
+
+def shows_alike(before: Run, run: Run) -> bool:
+    """Tell whether demonstrations are of the environment that is played, but for keys of its expert alone."""
+    shown, played = trained_parts(before.env), trained_parts(run.env)
+    names_same = (shown.keys(), before.dialects) == (played.keys(), run.dialects)
+    return names_same and all(with_expert_of(played[name], own) == own for name, own in shown.items())
+
+
+def with_expert_of(env: Environment, shown: Environment) -> Environment:
+    """Return an environment with the expert of another one of its class (`expert_only_keys`)."""
+    if type(env) is not type(shown):
+        return env
+    changed: Environment = copy(env)
+    for key in env.expert_only_keys:
+        object.__setattr__(changed, key, getattr(shown, key))
+    return changed
+
+
+def sampled_most(env: Environment, sampling: Sampling, lengths: Lengths) -> int:
+    """Count the tokens that an episode of a part may sample: its turns' limits, in the room of its contexts."""
+    limit = turn_limit(env)
+    turns = None if limit is None else -(-limit // len(env.agents))
+    contexts = lengths.contexts if turns is None else max(lengths.contexts, with_turns(lengths, turns).contexts)
+    room = sampling.max_context * contexts - lengths.prompt
+    if turns is None or turns > 1:
+        room -= min(lengths.observed, room / 2)
+    each = sampling.max_new_tokens * (turns or 10**9)
+    return max(1, int(min(room, each)))
+
+
+def turn_limit(env: Environment) -> int | None:
+    """Return the turns that an episode may have; None where the context alone ends it."""
+    rounds, own = env.max_rounds, env.max_turns  # games limit their turns themselves
+    if rounds is not None:
+        return rounds + 1
+    return own if isinstance(own, int) else None
