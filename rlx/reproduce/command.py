@@ -259,7 +259,8 @@ def rows_section(tables: Sequence[Table], more: Findings, pictures: Mapping[str,
 
 def write_page(name: str, what: Reproduction, members: Sequence[Member], folder: Path, own: Section) -> str:
     """Write the report of all runs with the reproduction's own section; return the page's place in the folder."""
-    records = read_runs([folder / arm for arm in folders_of(members)], is_wanted)
+    runs = [run for runs in folders_of(members).values() for run in runs]  # not those that another --seeds left there
+    records = read_runs(runs, is_wanted)
     paper = paper_of(name, what, read_presets().get(name, {}))
     document = report_of(f"Reproduction: {name}", records, paper=paper, first=[own], draws=not lacks("plots"))
     write_report(document, folder / PAGE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -307,8 +308,12 @@ def test_a_run_that_goes_on_from_another_begins_with_its_last_weights(tiny: Path
     stored = [load(out / "own/0/trajectories/eval-2.jsonl"), load(out / "further/0/trajectories/start-2.jsonl")]
     said = [[turn.completion.logprobs for group in one for turn in group.trajectories[0].turns] for one in stored]
     assert said[0] == said[1], "where one ended the other begins"
+    shutil.copytree(out / "own/0", out / "own/7")  # as a run of more seeds leaves it
     assert reproduce(str(tiny), [], seeds=1, jobs=2, folder=out, plan=False)
     assert begun(out) == ["further/0.log", "own/0.log"]
+    page = (out / "report/report.md").read_text()
+    assert "own/0" in page
+    assert "own/7" not in page
 
 
 def test_a_run_goes_on_from_the_last_checkpoint_of_its_seed_and_from_no_other(tmp_path: Path) -> None:
