@@ -203,7 +203,8 @@ def test_what_hangs_leaves_no_process(env: Foreign) -> None:
     episode.foreign = replace(env, seconds=0.5)
     with pytest.raises(LateError):
         episode.step(say("spin"))
-    assert is_soon(lambda: not children(env))
+    assert is_soon(lambda: not children(env)), "it is killed before anybody closes its episode"
+    episode.close()
 
 
 def test_what_is_over_leaves_no_process(env: Foreign) -> None:
