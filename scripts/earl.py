@@ -27,12 +27,12 @@ from rlx.console import one_line
 from rlx.env.sorting.sorters import SORTERS, average, network
 from rlx.evaluate.decisions import tree_svg, trees_of
 from rlx.evaluate.habits import habits, lengths_of_right, lengths_svg
-from rlx.evaluate.tables import MISSING, Table, to_markdown
 from rlx.limits import MistakeError
 from rlx.model.load import SHIPPED, Model, load_tokenizer
 from rlx.record.store import load, stored_files
 from rlx.rollout.measure import env_figures, mean
 from rlx.rollout.stops import decoder
+from rlx.table import MISSING, Table, to_markdown
 from rlx.types import Trajectory
 
 Named = Mapping[str, Sequence[Trajectory]]

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import read_summary
-from rlx.evaluate.tables import accuracy_table, to_svg, tool_table
+from rlx.evaluate.tables import accuracy_table, tool_table
+from rlx.table import to_svg
 
 
 def figures_of(place: str) -> dict[str, Estimate]:

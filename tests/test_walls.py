@@ -18,7 +18,7 @@ HEAVY = {"torch", "transformers", "peft", "deepspeed", "vllm", "wandb"}
 FLOORS = (
     ("limits", "buttons", "declared", "fault", "fences", "http", "stream"),
     ("types", "console", "fetch", "contain"),
-    ("dialect",),
+    ("dialect", "table"),
     ("environment",),
     ("world", "agents"),
     ("expert", "random_play", "retrieval"),

@@ -25,7 +25,7 @@ from rlx.hardware.profile import Hardware
 from rlx.hardware.ranks import find_place
 from rlx.learner.batch import Batch, collate
 from rlx.preflight.memory import sleeps
-from rlx.record.folder import write_aside
+from rlx.record.files import write_aside
 from rlx.rollout.distributed import distribute
 from rlx.run.fleet import open_fleet
 from rlx.run.life import Life, open_run, save_checkpoint

@@ -19,7 +19,7 @@ from rlx.hardware.command import every_rank
 from rlx.hardware.profile import Hardware
 from rlx.hardware.pulse import rank_path
 from rlx.launch.ending import log_of, read_end
-from rlx.record.folder import last_lines, read_json
+from rlx.record.files import last_lines, read_json
 
 MEASURED = "measured"
 """Folder in a run's folder for the measurements of its processes."""

@@ -17,10 +17,10 @@ from datetime import datetime
 from pathlib import Path
 
 from rlx.console import format_count, one_line
-from rlx.evaluate.tables import Table
 from rlx.record.cache import VIEW, cache_folder
 from rlx.record.folder import CONFIG, EVALUATIONS, LOCK, FolderError, read_config
 from rlx.record.lock import HeldError, hold
+from rlx.table import Table
 
 KINDS = {
     "warm": "warm start",

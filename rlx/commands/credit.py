@@ -16,8 +16,9 @@ from rlx.environment import Environment
 from rlx.evaluate.credit_figures import Weigh, credit_figures, gradient_cosine
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.laboratory import Measured, Policy, measure
-from rlx.evaluate.tables import Column, Table, estimate_cell
+from rlx.evaluate.tables import Column, estimate_cell
 from rlx.limits import near
+from rlx.table import Table
 from rlx.world import dialect_of
 
 COLUMNS = (

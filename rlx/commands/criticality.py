@@ -25,14 +25,16 @@ from rlx.evaluate.criticality import (
 from rlx.evaluate.evaluate import held_out
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.picture import Handles, Panel
-from rlx.evaluate.tables import Column, Table, estimate_cell
+from rlx.evaluate.tables import Column, estimate_cell
 from rlx.learner.checkpoint import newest_good
 from rlx.limits import MistakeError
 from rlx.preflight.checks import check_evaluate
 from rlx.preflight.prospect import Prospect
 from rlx.record.cache import WARM
-from rlx.record.folder import CHECKPOINTS, digest_of, write_aside
+from rlx.record.files import write_aside
+from rlx.record.folder import CHECKPOINTS, digest_of
 from rlx.run.warm import model_digest, warm_model
+from rlx.table import Table
 
 if TYPE_CHECKING:
     from rlx.model.load import Model

@@ -10,9 +10,9 @@ from typing import Any
 
 from rlx.console import ResultConsole, Screen, one_line
 from rlx.evaluate.summary import without_infinities
-from rlx.evaluate.tables import Table, to_rich
 from rlx.limits import MistakeError
-from rlx.record.folder import write_aside
+from rlx.record.files import write_aside
+from rlx.table import Table, to_rich
 
 
 class OutputError(MistakeError):

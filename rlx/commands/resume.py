@@ -16,7 +16,8 @@ from rlx.config.compose import compose
 from rlx.config.saved import load_tree
 from rlx.config.words import parse_overrides, parse_words, quote
 from rlx.record.command import TRAIN
-from rlx.record.folder import COMMAND, differences, read_config, read_json
+from rlx.record.files import read_json
+from rlx.record.folder import COMMAND, differences, read_config
 
 LAUNCHING = ("hydra", "hydra/")
 """Keys that say how a run is started: they are taken from the command line alone."""

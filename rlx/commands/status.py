@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rlx.console import duration, format_count, one_line
-from rlx.evaluate.tables import Table
 from rlx.launch.state import Status, read_all
+from rlx.table import Table
 
 
 def status_values(folder: Path) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from rlx.console import format_count
 from rlx.evaluate.compare import select_measured, summary_in
 from rlx.evaluate.figures import figures, score
 from rlx.evaluate.intervals import Estimate, intervals, share_of
-from rlx.evaluate.tables import Column, Table, estimate_cell
+from rlx.evaluate.tables import Column, estimate_cell
 from rlx.evaluate.verdicts import (
     Answer,
     Judge,
@@ -22,8 +22,10 @@ from rlx.evaluate.verdicts import (
     share_by_task,
 )
 from rlx.limits import near
-from rlx.record.folder import TRAJECTORIES, write_aside
+from rlx.record.files import write_aside
+from rlx.record.folder import TRAJECTORIES
 from rlx.record.store import load
+from rlx.table import Table
 
 JUDGE = Column(stat="judge", title="Judge, %", percent=True)
 OTHERS = (

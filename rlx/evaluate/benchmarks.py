@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlx.evaluate.intervals import METHOD, Estimate, Ratio, difference, intervals, mean_of, share_of
-from rlx.evaluate.tables import Column, Table, estimate_cell
+from rlx.evaluate.tables import Column, estimate_cell
 from rlx.limits import MANY, MistakeError, within
+from rlx.table import Table
 
 INTERVALS = f"{METHOD}; the problems are the examples, and differences are paired by example"
 

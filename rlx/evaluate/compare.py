@@ -18,9 +18,10 @@ from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import estimates
 from rlx.evaluate.summary import Summary, plain, read_summary
 from rlx.evaluate.sweep import differing_keys, is_alike, read_run
-from rlx.evaluate.tables import PAIRED, Table, figure_table, pass_columns, use_columns
+from rlx.evaluate.tables import PAIRED, figure_table, pass_columns, use_columns
 from rlx.record.folder import CONFIG, SUMMARY, TRAJECTORIES
 from rlx.record.store import load
+from rlx.table import Table
 from rlx.types import Group
 
 

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from rlx.evaluate.intervals import Estimate
-from rlx.record.folder import digest_of, write_aside
+from rlx.record.files import write_aside
+from rlx.record.folder import digest_of
 from rlx.record.form import parse
 from rlx.record.plain_yaml import LARGEST, read_bounded
 

@@ -18,9 +18,10 @@ from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import UnpairedError, estimates
 from rlx.evaluate.summary import plain
 from rlx.evaluate.sweep import SweepRun, config_cell, differing_keys, is_alike, short_keys
-from rlx.evaluate.tables import Column, Table, estimate_cell, pass_columns, use_columns
+from rlx.evaluate.tables import Column, estimate_cell, pass_columns, use_columns
 from rlx.record.folder import METRICS
 from rlx.record.track import read_metrics
+from rlx.table import Table
 
 Figures = Mapping[str, Estimate]
 LAST = 10

@@ -21,7 +21,8 @@ from rlx.launch.sbatch import grace_seconds
 from rlx.launch.slurm import Record, SlurmError, ask
 from rlx.launch.start import LaunchError
 from rlx.preflight.prospect import Prospect
-from rlx.record.folder import LOGS, last_lines
+from rlx.record.files import last_lines
+from rlx.record.folder import LOGS
 from rlx.run.run import Run
 
 NOT_SBATCH = ("wait", "max_num_timeout", "submitit_folder", "signal_delay_s")

@@ -18,7 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from rlx.record.folder import CHECKPOINTS, LOGS, read_json, steps_in, write_aside
+from rlx.record.files import read_json, write_aside
+from rlx.record.folder import CHECKPOINTS, LOGS, steps_in
 
 ENDED, ATTEMPTS, JOB = "ended.json", "attempts.jsonl", "job.json"
 STOPPED = 143

@@ -13,17 +13,8 @@ from typing import Any
 
 from rlx.launch.ending import JOB, newest_step, read_attempts
 from rlx.launch.slurm import Record, SlurmError, ask
-from rlx.record.folder import (
-    CHECKPOINTS,
-    LOCK,
-    LOGS,
-    METRICS,
-    SUMMARY,
-    TRAJECTORIES,
-    FolderError,
-    read_config,
-    read_json,
-)
+from rlx.record.files import read_json
+from rlx.record.folder import CHECKPOINTS, LOCK, LOGS, METRICS, SUMMARY, TRAJECTORIES, FolderError, read_config
 from rlx.record.lock import JOB as JOB_NUMBER
 from rlx.record.lock import read_holder
 from rlx.record.track import is_number, last_metrics

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rlx.record.folder import read_json
+from rlx.record.files import read_json
 
 MODELS = Path(__file__).resolve().parent
 ACTIONS = "actions.json"

@@ -23,7 +23,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from rlx.record.folder import ASIDE
+from rlx.record.files import ASIDE
 from rlx.record.plain_yaml import read_bounded
 from rlx.record.results import Measured, measured_in
 from rlx.record.rows import MOST_NAMED, OTHERS, ROW, UNREADABLE, Builder, Row, measure_of

@@ -21,10 +21,8 @@ import hashlib
 import json
 import os
 import re
-import secrets
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -33,11 +31,12 @@ import yaml
 
 from rlx.limits import to_text
 from rlx.record.codec import FORMAT
+from rlx.record.files import ASIDE, read_json, set_aside, write_aside
 from rlx.record.lock import HeldError, hold
 from rlx.record.moved import with_present_keys, with_present_names
 from rlx.record.newer import with_newer_keys
 from rlx.record.plain_yaml import LARGEST, PlainError, read_bounded, read_plain
-from rlx.record.sound import leads_out, open_regular
+from rlx.record.sound import leads_out
 
 FREE_KEYS = ("steps", "track", "hardware", "checkpoint", "objective")
 """Keys that may differ when a run is resumed: length, tracking, hardware (which changes rounding), checkpoints, and the
@@ -60,8 +59,6 @@ MARK = f"# A run of rlx, format {FORMAT}\n"
 BEFORE_CONFIG = (LOCK, LOG, LOGS, RANKS, "multirun.yaml", "rlx.log", ".hydra", ".submitit")
 """Names that a run's folder may hold before its configuration is written."""
 HIDDEN = re.compile(r"\.(clock-|nfs).*|\..*\.part")
-ASIDE = ".part"
-"""The end of the name of a file that is not whole yet."""
 
 
 class FolderError(Exception):
@@ -74,22 +71,6 @@ def steps_in(checkpoints: Path) -> list[int]:
     """List the steps of the checkpoints in a folder, by their names, in order."""
     names = (path.name.removeprefix(STEP) for path in checkpoints.glob(f"{STEP}*"))
     return sorted(int(name) for name in names if name.isdecimal())
-
-
-def write_aside(path: Path, text: str) -> None:
-    """Write a file so that it is never seen half written; where it cannot be, the error names it. Several may write the
-    same at once, as jobs that share a cache do: each writes aside under a name of its own, and the last stands."""
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}{ASIDE}")
-    try:
-        with open(aside, "x", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-    except OSError as error:
-        with suppress(OSError):
-            aside.unlink(missing_ok=True)
-        raise OSError(error.errno, f"{path} could not be written: {error.strerror}", str(path)) from error
 
 
 def digest_of(value: Any) -> str:
@@ -204,41 +185,6 @@ def is_finished(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) ->
     """Check in the summary that the run is finished and as long as the new configuration asks."""
     said = read_json(folder / SUMMARY)
     return said.get("status") == "finished" and (said.get("steps") or old.get("steps")) == new.get("steps")
-
-
-def read_json(path: Path) -> Mapping[str, Any]:
-    """A JSON object; empty where there is none that can be read."""
-    try:
-        value = json.loads(read_bounded(path, LARGEST))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def last_lines(path: Path, num: int = 10) -> list[str]:
-    """The end of a log, whatever its length, less its empty lines."""
-    try:
-        with open_regular(path) as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - 64 * 1024))
-            lines = file.read().decode(errors="replace").splitlines()
-    except OSError:
-        return []
-    return [line for line in lines if line.strip()][-num:]
-
-
-def set_aside(path: Path) -> Path:
-    """Move what is damaged out of the way, where it can be looked at: NAME.damaged, or NAME.damaged-2 and on."""
-    names = (path.with_name(f"{path.name}.damaged{'' if n == 1 else f'-{n}'}") for n in count(1))
-    free = next(name for name in names if not name.exists())
-    path.rename(free)
-    return free
-
-
-def copy_aside(path: Path) -> Path:
-    """The same, of a file of which the good part stays."""
-    moved = set_aside(path)
-    shutil.copy(moved, path)
-    return moved
 
 
 def clear_asides(folder: Path) -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlx.record.folder import SUMMARY, FolderError, read_config, read_json
+from rlx.record.files import read_json
+from rlx.record.folder import SUMMARY, FolderError, read_config
 from rlx.types import Turn
 
 

@@ -19,7 +19,8 @@ from typing import Any
 from rlx.limits import MistakeError
 from rlx.record.codec import FORMAT, Notes, from_json, to_json
 from rlx.record.columns import save_columns
-from rlx.record.folder import STEP, TRAJECTORIES, write_aside
+from rlx.record.files import write_aside
+from rlx.record.folder import STEP, TRAJECTORIES
 from rlx.record.form import CodecError, natural, parse, record
 from rlx.record.index import write_index
 from rlx.record.sound import open_regular

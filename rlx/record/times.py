@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from rlx.record.folder import STEP, write_aside
+from rlx.record.files import write_aside
+from rlx.record.folder import STEP
 from rlx.record.form import NATURAL, NUMBER, STRING, CodecError, in_order, made, many, parse
 from rlx.record.plain_yaml import LARGEST, read_bounded
 

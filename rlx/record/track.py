@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from rlx.console import one_line
 from rlx.limits import above, within
-from rlx.record.folder import write_aside
+from rlx.record.files import write_aside
 from rlx.record.sound import open_regular
 from rlx.types import Metrics
 

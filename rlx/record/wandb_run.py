@@ -16,7 +16,8 @@ from typing import Any
 from rlx.console import clean_value, one_line
 from rlx.record.dashboard import Figures
 from rlx.record.episode_table import COLUMNS, episode_rows
-from rlx.record.folder import METRICS, read_config, write_aside
+from rlx.record.files import write_aside
+from rlx.record.folder import METRICS, read_config
 from rlx.record.track import Track, finite_numbers, lines_by_step, missing_lines
 
 PASS_AT = re.compile(r"(?P<policy>[^/]+)/pass@(?P<k>\d+)")

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rlx.console import format_count
-from rlx.evaluate.tables import Table
-from rlx.record.folder import make_folder, write_aside
+from rlx.record.files import write_aside
+from rlx.record.folder import make_folder
 from rlx.report.card import card_section
 from rlx.report.cohorts import Cohort, cohorts_of
 from rlx.report.document import Document, Section, files_of
@@ -16,6 +16,7 @@ from rlx.report.results import results_section
 from rlx.report.runs import RunRecord
 from rlx.report.settings import settings_section
 from rlx.report.training import time_section, training_section
+from rlx.table import Table
 
 NO_PICTURES = "Without pictures: matplotlib is not installed (extra plots)."
 

@@ -9,14 +9,16 @@ from statistics import fmean, stdev
 import numpy as np
 
 from rlx.console import duration, format_count, one_line
-from rlx.evaluate.tables import MISSING, Table, number_cell
+from rlx.evaluate.tables import number_cell
 from rlx.record.command import command_line
-from rlx.record.folder import COMMAND, read_json
+from rlx.record.files import read_json
+from rlx.record.folder import COMMAND
 from rlx.record.series import Series
 from rlx.report.cohorts import Cohort
 from rlx.report.document import Folded, Notes, Section
 from rlx.report.panels import axis_of
 from rlx.report.runs import RunRecord
+from rlx.table import MISSING, Table
 
 SPREAD_OF = ("pass@1", "reward")
 """Figures whose spread over seeds is shown."""

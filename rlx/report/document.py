@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rlx.evaluate.tables import Table, markdown_cell, to_markdown
 from rlx.report.html import Html, element, joined, page
 from rlx.report.inline import inline
 from rlx.report.style import CSS
+from rlx.table import Table, markdown_cell, to_markdown
 
 HTML, MARKDOWN = "report.html", "report.md"
 NUMBER = re.compile(r"[-+–\d.,%]")

@@ -16,7 +16,6 @@ from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.picture import Handles, Panel, colour_of, label_of, whiskers
 from rlx.evaluate.tables import (
     ERRORS,
-    MISSING,
     OF_PART,
     TOOL_USE,
     TURNS,
@@ -28,6 +27,7 @@ from rlx.evaluate.tables import (
     title_of,
 )
 from rlx.report.pictures import Bars, Distribution, Frontier, PassCurves
+from rlx.table import MISSING
 
 Rows = Mapping[str, Mapping[str, Estimate]]
 """Figures of each row, by the names `eval/stat`."""

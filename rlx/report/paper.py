@@ -9,11 +9,12 @@ from typing import Any
 
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.sweep import config_cell
-from rlx.evaluate.tables import MISSING, Published, Table, estimate_cell, number_cell
+from rlx.evaluate.tables import Published, estimate_cell, number_cell
 from rlx.report.cohorts import Cohort, Figures
 from rlx.report.document import Block, Folded, Notes, Section
 from rlx.report.panels import axis_of
 from rlx.report.settings import cell_of
+from rlx.table import MISSING, Table
 
 NOT_PUBLISHED = "not published"
 """Start of the source of a setting that neither a paper nor its code states."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlx.evaluate.sweep import config_cell, short_keys
-from rlx.evaluate.tables import MISSING, Table
 from rlx.report.cohorts import Cohort, unlike_keys
 from rlx.report.document import Section
+from rlx.table import MISSING, Table
 
 MOST_ACROSS = 8
 """Largest number of cohorts that are columns; more of them are rows."""

@@ -10,10 +10,10 @@ import numpy as np
 
 from rlx.console import duration
 from rlx.evaluate.picture import MOST_ROWS, Handles, Panel, colour_of, label_of, picture_svg
-from rlx.evaluate.tables import MISSING, Table
 from rlx.report.cohorts import Cohort
 from rlx.report.curves import Line, curve_panel, line_through
 from rlx.report.document import Block, Folded, Notes, Picture, Section
+from rlx.table import MISSING, Table
 
 MAIN = {
     "reward/mean": "Reward",

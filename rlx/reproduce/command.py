@@ -20,14 +20,15 @@ from rlx.console import Screen, format_count, one_line
 from rlx.evaluate.compare import name_rounds
 from rlx.evaluate.evaluate import limits_of
 from rlx.evaluate.floor import floor_figures
-from rlx.evaluate.tables import Table, has_column, to_rich, to_svg
+from rlx.evaluate.tables import has_column
 from rlx.hardware.packages import how_to_get, lacks
 from rlx.limits import near
 from rlx.preflight.lengths import LengthHints
 from rlx.preflight.memory import Amount, budgets
 from rlx.preflight.metric_names import is_among, judged_by
 from rlx.preflight.prospect import Prospect
-from rlx.record.folder import RESULTS, hold_folder, write_aside
+from rlx.record.files import write_aside
+from rlx.record.folder import RESULTS, hold_folder
 from rlx.report.build import report_of, write_report
 from rlx.report.document import HTML, Picture, Section
 from rlx.report.pictures import Distribution, figures_in
@@ -43,6 +44,7 @@ from rlx.reproduce.reproduction import Reproduction, ReproductionError, read_rep
 from rlx.reproduce.shared import Shared, shares_of
 from rlx.run.judge import judges_untrained
 from rlx.run.run import Run
+from rlx.table import Table, to_rich, to_svg
 from rlx.world import parts_of
 
 PAGE = "report"

@@ -16,12 +16,13 @@ from typing import Literal, get_args
 
 from rlx.console import one_line
 from rlx.evaluate.intervals import Estimate, mean_interval, mean_of
-from rlx.evaluate.tables import Column, Table, estimate_cell
+from rlx.evaluate.tables import Column, estimate_cell
 from rlx.limits import LARGEST, MistakeError, refuse, within
 from rlx.record.folder import METRICS
 from rlx.record.form import NUMBER, STRING, made
 from rlx.record.form import in_order as both
 from rlx.record.track import numbers_in
+from rlx.table import Table
 
 Kind = Literal["ratio", "difference"]
 PLAIN = Column(stat="", title="", digits=3)

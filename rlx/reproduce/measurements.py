@@ -35,10 +35,10 @@ from rlx.env.bifurcation.bifurcation import Bifurcation
 from rlx.evaluate.criticality import FIGURES, Inspection, State
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.laboratory import refuse_algorithm
-from rlx.evaluate.tables import Table
 from rlx.hardware.packages import lacks
 from rlx.limits import near
-from rlx.record.folder import digest_of, read_json, write_aside
+from rlx.record.files import read_json, write_aside
+from rlx.record.folder import digest_of
 from rlx.record.form import NUMBER, CodecError, made, named
 from rlx.record.sources import code_digest
 from rlx.reproduce.comparisons import comparison_table
@@ -46,6 +46,7 @@ from rlx.reproduce.members import Runs
 from rlx.reproduce.reproduction import Reproduction, ReproductionError
 from rlx.reproduce.studies import Policies, Study, credit_row, criticality_row
 from rlx.run.run import Run
+from rlx.table import Table
 
 ESTIMATE = made(Estimate, value=NUMBER, low=NUMBER, high=NUMBER)
 REPORT = made(Report, figures=named(named(ESTIMATE)), gradient=ESTIMATE, cost=named(NUMBER))

@@ -19,18 +19,14 @@ from rlx.evaluate.passk import UnpairedError, estimates
 from rlx.evaluate.picture import picture_svg
 from rlx.evaluate.summary import read_summary
 from rlx.evaluate.tables import (
-    MISSING,
     TOOL_USE,
     Column,
-    Table,
     accuracy_table,
     estimate_cell,
     figure_table,
-    markdown_cell,
     number_cell,
     part_tables,
     pass_columns,
-    to_markdown,
     tool_table,
     use_columns,
 )
@@ -42,6 +38,7 @@ from rlx.reproduce.members import Member, Runs
 from rlx.reproduce.reproduction import Reproduction, ReproductionError
 from rlx.reproduce.samples import distribution_table, sample_of
 from rlx.reproduce.studies import Claim
+from rlx.table import MISSING, Table, markdown_cell, to_markdown
 
 CURVES = "curves.svg"
 Figures = dict[str, Estimate]

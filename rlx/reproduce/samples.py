@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from rlx.evaluate.tables import MISSING, Table
 from rlx.record.folder import TRAJECTORIES
 from rlx.record.store import read
 from rlx.report.panels import Sample
 from rlx.report.pictures import Distribution
 from rlx.rollout.measure import describe
+from rlx.table import MISSING, Table
 
 QUANTILES = {"10%": 0.1, "median": 0.5, "90%": 0.9}
 

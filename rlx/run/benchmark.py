@@ -22,14 +22,15 @@ from rlx.evaluate.benchmarks import (
     rows_of,
 )
 from rlx.evaluate.summary import PACKAGES, versions_here, without_infinities
-from rlx.evaluate.tables import markdown_cell, to_markdown, to_rich
 from rlx.model.load import Model, load_base, load_tokenizer, source_of
-from rlx.record.folder import EVALUATIONS, digest_of, write_aside
+from rlx.record.files import write_aside
+from rlx.record.folder import EVALUATIONS, digest_of
 from rlx.run.evaluation_run import newest_of, refuse_trained
 from rlx.run.life import Life, open_run
 from rlx.run.report import WIDE
 from rlx.run.run import Run
 from rlx.run.warm import model_digest
+from rlx.table import markdown_cell, to_markdown, to_rich
 
 if TYPE_CHECKING:
     from rlx.evaluate.benchmarks import Scores

@@ -5,10 +5,11 @@ from __future__ import annotations
 import shlex
 
 from rlx.evaluate.summary import Summary
-from rlx.evaluate.tables import to_rich
-from rlx.record.folder import RESULTS, TRAJECTORIES, write_aside
+from rlx.record.files import write_aside
+from rlx.record.folder import RESULTS, TRAJECTORIES
 from rlx.run.life import Life
 from rlx.run.report import left_in, num_held_out, results_text, tables_of
+from rlx.table import to_rich
 
 
 def show_results(life: Life, summary: Summary, label: str = "", verb: str = "train") -> None:

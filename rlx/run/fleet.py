@@ -21,7 +21,8 @@ from pathlib import Path
 from rlx.console import one_line
 from rlx.hardware.profile import Hardware
 from rlx.hardware.ranks import ALONE, Ranks
-from rlx.record.folder import LOGS, claim_config, last_lines, make_folder
+from rlx.record.files import last_lines
+from rlx.record.folder import LOGS, claim_config, make_folder
 from rlx.rollout.remote.engine import RemoteEngine
 from rlx.rollout.remote.link import Link, ServerError, link_all, token_here
 from rlx.rollout.remote.server import TOKEN_VARIABLE

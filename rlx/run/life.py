@@ -25,7 +25,8 @@ from rlx.record.cache import refusal
 from rlx.record.codec import Notes
 from rlx.record.command import EVAL, TRAIN, command_record
 from rlx.record.dashboard import Dashboard
-from rlx.record.folder import CHECKPOINTS, COMMAND, LOG, METRICS, SUMMARY, open_folder, write_aside
+from rlx.record.files import write_aside
+from rlx.record.folder import CHECKPOINTS, COMMAND, LOG, METRICS, SUMMARY, open_folder
 from rlx.record.store import save as save_groups
 from rlx.record.store import step_path
 from rlx.record.track import append_metrics, read_metrics

@@ -11,8 +11,9 @@ from typing import Any
 from rlx.console import duration, format_count, one_line
 from rlx.evaluate.intervals import METHOD, Estimate
 from rlx.evaluate.summary import Cost, Summary
-from rlx.evaluate.tables import Table, accuracy_table, markdown_cell, to_markdown, tool_table
+from rlx.evaluate.tables import accuracy_table, tool_table
 from rlx.run.run import Run
+from rlx.table import Table, markdown_cell, to_markdown
 from rlx.world import parts_of
 
 Figures = Mapping[str, Estimate]

@@ -10,7 +10,8 @@ from pathlib import Path
 from rlx.algo.parts import begin_state
 from rlx.evaluate.summary import Summary
 from rlx.learner.checkpoint import newest_good
-from rlx.record.folder import METRICS, SUMMARY, copy_aside, set_aside
+from rlx.record.files import copy_aside, set_aside
+from rlx.record.folder import METRICS, SUMMARY
 from rlx.record.store import load as load_groups
 from rlx.record.store import step_path
 from rlx.record.track import metrics_gap, truncate_metrics

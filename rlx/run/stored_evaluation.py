@@ -10,7 +10,8 @@ from pathlib import Path
 from rlx.evaluate.compare import name_rounds
 from rlx.hardware.ranks import Ranks
 from rlx.record.codec import from_json, to_json
-from rlx.record.folder import TRAJECTORIES, digest_of, set_aside, write_aside
+from rlx.record.files import set_aside, write_aside
+from rlx.record.folder import TRAJECTORIES, digest_of
 from rlx.record.sources import code_digest
 from rlx.record.store import StoreError, good_lines, load, save
 from rlx.run.inputs import data_of

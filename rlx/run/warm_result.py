@@ -15,7 +15,8 @@ from rlx.agents import groups_of_agents
 from rlx.algo.samplers import independent
 from rlx.console import format_count
 from rlx.learner.checkpoint import newest_good
-from rlx.record.folder import METRICS, STEP, TRAJECTORIES, read_json, write_aside
+from rlx.record.files import read_json, write_aside
+from rlx.record.folder import METRICS, STEP, TRAJECTORIES
 from rlx.record.store import save
 from rlx.record.track import is_number, read_metrics
 from rlx.rollout.distributed import distribute

@@ -20,7 +20,8 @@ from rlx.launch.ending import (
     record_end,
     record_job,
 )
-from rlx.record.folder import LOGS, last_lines
+from rlx.record.files import last_lines
+from rlx.record.folder import LOGS
 
 
 def attempt(kind: Kind, before: int, after: int, is_preempted: bool = False) -> Attempt:

@@ -9,16 +9,8 @@ from typing import Any
 
 import pytest
 
-from rlx.record.folder import (
-    FolderError,
-    claim_config,
-    differences,
-    digest_of,
-    flatten,
-    open_folder,
-    read_config,
-    write_aside,
-)
+from rlx.record.files import write_aside
+from rlx.record.folder import FolderError, claim_config, differences, digest_of, flatten, open_folder, read_config
 from tests.errors import raises_naming
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rlx.record.folder import FolderError, read_config, read_json
+from rlx.record.files import read_json
+from rlx.record.folder import FolderError, read_config
 from rlx.record.plain_yaml import LARGEST, PlainError, read_plain
 from tests.errors import raises_naming
 

@@ -11,8 +11,8 @@ from markdown_it import MarkdownIt
 
 from rlx.console import one_line
 from rlx.evaluate.picture import Panel, label_of, picture_svg
-from rlx.evaluate.tables import Table
 from rlx.report.document import Document, Folded, Notes, Section, to_html, to_report_markdown
+from rlx.table import Table
 from tests.hostile import TEXTS, dangers
 from tests.report.run_folders import read_html
 

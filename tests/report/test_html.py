@@ -9,10 +9,10 @@ import re
 import pytest
 
 from rlx.evaluate.picture import Panel, picture_svg
-from rlx.evaluate.tables import Table
 from rlx.report.document import Document, Folded, Notes, Picture, Section, files_of, to_html, to_report_markdown
 from rlx.report.html import Html, element, escaped, page
 from rlx.report.inline import inline
+from rlx.table import Table
 from tests.report.run_folders import read_html
 
 HOSTILE = "<script>alert(1)</script>\"'&\x1b[31m\u202eevil\ud800\uffff\n"

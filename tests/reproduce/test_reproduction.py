@@ -15,13 +15,13 @@ import yaml
 from rlx.evaluate.compare import find_gains, gain_tables
 from rlx.evaluate.figures import mean_ratios, score
 from rlx.evaluate.passk import estimates
-from rlx.evaluate.tables import Table
 from rlx.record.store import load
 from rlx.record.track import read_metrics
 from rlx.reproduce.arm import in_order
 from rlx.reproduce.members import Member, folders_of, members_of, words_of
 from rlx.reproduce.report import cost_table, measure_runs, report_tables, report_text
 from rlx.reproduce.reproduction import Reproduction, ReproductionError, read_reproduction
+from rlx.table import Table
 from tests.errors import raises_naming
 
 ROOT = Path(__file__).resolve().parents[2]

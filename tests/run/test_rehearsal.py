@@ -15,7 +15,7 @@ import pytest
 from rlx.console import Screen
 from rlx.environment import Environment, Episode
 from rlx.hardware.interrupt import Interrupt
-from rlx.record.folder import read_json
+from rlx.record.files import read_json
 from rlx.run.life import Life, RunError
 from rlx.run.process import Process
 from rlx.run.rehearsal import rehearse

@@ -41,7 +41,8 @@ from rlx.model.expand import ROWS
 from rlx.model.masks import Masks
 from rlx.protocol.automaton import Automaton
 from rlx.record.cache import cache_folder, refusal, scratch_folder
-from rlx.record.folder import digest_of, write_aside
+from rlx.record.files import write_aside
+from rlx.record.folder import digest_of
 from rlx.rollout.choice import Chooser, force
 from rlx.rollout.row import RequestRow
 from rlx.rollout.vllm.settings import Settings, launch_settings, memory_settings, set_environment
