@@ -58,14 +58,14 @@ LIGHT = {
 """Text and values: rooms that import none of the heavy packages."""
 
 ALONE = {
-    "vllm": "rlx/rollout/vllm/llm.py",
+    "vllm": ("rlx/rollout/vllm/llm.py", "rlx/rollout/vllm/start.py"),
     "deepspeed": "rlx/learner/deepspeed.py",
     "wandb": "rlx/record/wandb_run.py",
     "torch.utils.tensorboard": "rlx/record/event_files.py",
     "typer": ("rlx/cli", "rlx/commands"),
     "gymnasium": "rlx/gym/",
 }
-"""Packages that one file imports, or those whose names begin so, and no other."""
+"""Packages that one file imports, or those whose names begin so, and no others."""
 
 
 def name_of(file: Path) -> str:

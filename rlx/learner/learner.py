@@ -27,6 +27,14 @@ from rlx.algo.parts import Columns, Need, Optimizer, TokenLoss, Tokens, Totals, 
 from rlx.hardware.pulse import nothing
 from rlx.hardware.ranks import ALONE, Ranks
 from rlx.learner.batch import Batch
+from rlx.learner.figures import (
+    average_metrics,
+    evidence,
+    kl_per_token,
+    measure_explained,
+    measure_uncredited,
+    sum_metrics,
+)
 from rlx.learner.lora import adapters_off, is_adapted
 from rlx.learner.optimizer import learning_rate
 from rlx.learner.packing import MiniBatch, Packed, pack, prepare, to_device
@@ -34,9 +42,6 @@ from rlx.learner.returned import check_critic, check_loss, column_gradients
 from rlx.learner.scorer import Scorer
 from rlx.learner.shares import MicroBatch, minibatches, shares, units
 from rlx.types import Metrics
-
-NO_ADVANTAGE = 1e-9
-"""Largest advantage that counts as zero: a group of equal rewards may leave rounding."""
 
 
 class NotFiniteError(RuntimeError):
@@ -285,49 +290,3 @@ def check_settings(name: str, temperature: float) -> None:
     """Refuse what no learner can do."""
     if temperature <= 0:
         raise ValueError(f"{name}: temperature is {temperature}; train on samples drawn at more than 0")
-
-
-def sum_metrics(shares: Sequence[Metrics]) -> Metrics:
-    """Add up the shares of each metric, in their order."""
-    total: Metrics = {}
-    for share in shares:
-        for name, value in share.items():
-            total[name] = total.get(name, 0.0) + value
-    return total
-
-
-def kl_per_token(tokens: Tokens) -> Tensor:
-    """KL(policy that sampled || policy) per token: r - 1 - log r, r = pi / pi_old (k3 of Schulman 2020)."""
-    log_ratio = (tokens.now["logp"] - tokens.old["logp"]).detach()
-    return log_ratio.exp() - 1 - log_ratio
-
-
-def measure_explained(batch: Batch) -> Metrics:
-    """Return the share of the returns' variance that the values explained before, 1 - Var(G - V) / Var(G). Where credit
-    has targets for the values after turns alone, it is of these."""
-    for name, returns_M in (("value", batch.returns_M), ("value_after", batch.returns_after_M)):
-        if returns_M is not None and name in batch.old_M and returns_M.isfinite().sum() > 1:
-            is_known = returns_M.isfinite()
-            known, values = returns_M[is_known], batch.old_M[name][is_known]
-            spread = known.var().item()
-            return {"critic/explained": 1 - (known - values).var().item() / spread if spread else 0.0}
-    return {}
-
-
-def measure_uncredited(batch: Batch) -> Metrics:
-    """Return the share of the batch's trained tokens whose advantage is zero; 1 for a batch without such tokens."""
-    if batch.advantage_M is None or not len(batch.advantage_M):
-        return {"advantage/zero": 1.0}
-    return {"advantage/zero": (batch.advantage_M.abs() < NO_ADVANTAGE).double().mean().item()}
-
-
-def average_metrics(steps: Sequence[Metrics]) -> Metrics:
-    return {name: sum(step[name] for step in steps) / len(steps) for name in (steps[0] if steps else ())}
-
-
-def evidence(packed: Packed, tokens: Tokens) -> dict[str, Tensor]:
-    """Return the tensors of a micro-batch and of what the loss saw of it, to be stored."""
-    seen = {**tokens.now, **{f"old_{name}": x for name, x in tokens.old.items()}}
-    seen |= {name: getattr(tokens, name) for name in ("advantage", "row", "group")}
-    laid = {"input_ids": packed.input_ids_1T[0], "position_ids": packed.position_ids_1T[0], "token": packed.token_m}
-    return {name: x.detach().cpu().contiguous() for name, x in {**laid, **seen}.items()}

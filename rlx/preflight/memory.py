@@ -42,7 +42,7 @@ VLLM_GRAPHS = 1_000_000_000
 """CUDA graphs of a vLLM engine, which stay while it sleeps."""
 
 STEP_TOKENS = 8192
-"""Tokens of vLLM's largest pass, as in rlx/rollout/vllm/llm.py."""
+"""Tokens of vLLM's largest pass, as in rlx/rollout/vllm/start.py."""
 
 NORMS = {"float32": 24, "bfloat16": 16, "autocast": 26}
 """Bytes of a layer's residual-wide tensors for a token: what two norms take, their normalised vectors, what they give.

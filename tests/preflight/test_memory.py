@@ -249,7 +249,7 @@ def test_vllms_work_is_its_graphs_its_largest_pass_and_its_logits() -> None:
 
 
 def test_the_arithmetic_has_the_sizes_that_are_used() -> None:
-    from rlx.rollout.vllm import llm as vllm
+    from rlx.rollout.vllm import start as vllm
 
     assert vllm.STEP_TOKENS == memory.STEP_TOKENS
 

@@ -1,14 +1,11 @@
-"""vLLM in this process, advanced step by step: its start, weights and requests. No other file imports vLLM.
+"""vLLM in this process, advanced step by step: its weights and requests. Only this file and start.py import vLLM.
 
-Weights. vLLM starts from a config alone, with dummy weights. It then takes a policy's weights as in every later load:
-by the model's `load_weights`, in place. A missing weight of the model is an error, not noise. On CPU vLLM packs weights
-for its own kernels while it builds the model, and silently ignores weights loaded later. So its choice of kernel is
-replaced, during the build, by torch's linear map, which reads the weights in place.
+Weights. vLLM starts with dummy weights. It then takes a policy's weights as in every later load: by the model's
+`load_weights`, in place. A missing weight of the model is an error, not noise.
 
 Instances. A start takes seconds and much of a device's memory, and vLLM allows a process one instance that can sleep.
 So the instance of a closed engine waits for the next engine of the same settings, for example a warm start's for its
-run's. An engine of other settings ends it. At its end vLLM also ends torch.distributed's process group, which the
-learner's processes still use; this file prevents that.
+run's. An engine of other settings ends it.
 
 Added actions. Their logits are joined to the model's where it computes them. vLLM is told that it sampled the action's
 description, so it never sees an added id.
@@ -20,18 +17,9 @@ requests, one token each. Workers in separate processes (tensor_parallel > 1) sa
 
 from __future__ import annotations
 
-import atexit
 import gc
-import json
-import logging
-import warnings
-import weakref
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import partial
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -40,17 +28,12 @@ from torch import Tensor
 from rlx.model.expand import ROWS
 from rlx.model.masks import Masks
 from rlx.protocol.automaton import Automaton
-from rlx.record.cache import cache_folder, refusal, scratch_folder
-from rlx.record.files import write_aside
-from rlx.record.folder import digest_of
 from rlx.rollout.choice import Chooser, force
 from rlx.rollout.row import RequestRow
-from rlx.rollout.vllm.settings import Settings, launch_settings, memory_settings, set_environment
+from rlx.rollout.vllm.settings import Settings, set_environment
+from rlx.rollout.vllm.start import import_vllm, quiet, start_vllm
 from rlx.rollout.vllm.weights import take_weights, take_weights_file, weights_file, widen
 from rlx.types import Request
-
-STEP_TOKENS = 8192
-"""Tokens of one engine step; the rest of a longer prompt waits for the next step."""
 
 
 class Vllm:
@@ -182,118 +165,6 @@ def end_idle() -> None:
     if IDLE and not IDLE[0].settings.sleeps:
         IDLE.clear()
         gc.collect()
-
-
-def import_vllm() -> None:
-    """Import vLLM in a thread with an empty stack. vLLM keeps the frame of its import forever, with every frame below
-    it, and one of these holds a learner."""
-    with ThreadPoolExecutor(1) as thread:
-        for name in ("vllm", "vllm.v1.sample.logits_processor", "vllm.model_executor.layers.utils"):
-            thread.submit(import_module, name).result()
-
-
-def start_vllm(settings: Settings, processor: type | None) -> Any:
-    """Start an LLM with dummy weights from a config alone, and restore this process's torch settings."""
-    set_num_threads = torch.set_num_threads
-    with plain_kernels(settings.device):
-        from vllm import LLM
-
-        llm = LLM(
-            model=str(model_folder(settings.config)),
-            skip_tokenizer_init=True,
-            load_format="dummy",
-            generation_config="vllm",
-            enable_prefix_caching=True,
-            async_scheduling=False,
-            logprobs_mode="processed_logprobs",
-            enforce_eager=settings.device == "cpu",
-            seed=0,
-            dtype=str(settings.dtype).removeprefix("torch."),
-            max_model_len=settings.max_context,
-            max_num_seqs=settings.num_slots,
-            max_num_batched_tokens=STEP_TOKENS,
-            tensor_parallel_size=settings.tensor_parallel,
-            enable_sleep_mode=settings.sleeps,
-            logits_processors=processor and [processor],
-            **launch_settings(settings.device),
-            **memory_settings(settings),
-        )
-    torch.set_num_threads = set_num_threads
-    gc.unfreeze()  # vLLM freezes all there is, the learner too: none of it would ever be collected
-    spare_process_group(llm.llm_engine.engine_core)
-    leave_no_file()
-    return llm
-
-
-def model_folder(config: Mapping[str, Any]) -> Path:
-    """Write the config into a folder and return the folder; vLLM reads nothing else. vLLM's cache of compiled
-    models depends on the folder's name, so equal configs share a folder. The folder stays, for processes that start
-    together."""
-    place = scratch_folder() if refusal() else cache_folder()
-    folder = place / "vllm" / digest_of(config)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_aside(folder / "config.json", json.dumps(config))
-    return folder
-
-
-def leave_no_file() -> None:
-    """Remove, at this process's exit, the file of vLLM's process group through which its members find each other."""
-    group = torch.distributed.distributed_c10d
-    store: Any = group._get_default_store() if torch.distributed.is_initialized() else None
-    while hasattr(store, "underlying_store"):
-        store = store.underlying_store
-    path = getattr(store, "path", None)
-    if path is not None:
-        atexit.register(Path(path).unlink, missing_ok=True)
-
-
-def spare_process_group(client: Any) -> None:
-    """Restrict vLLM's cleanup to its worker, so that torch.distributed's process group survives."""
-    client._finalizer.detach()
-    weakref.finalize(client, client.engine_core.model_executor.shutdown)
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Suppress vLLM's warnings during its start."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
-
-
-@contextmanager
-def plain_kernels(device: str) -> Iterator[None]:
-    """Give linear maps torch's kernel, which reads weights in place, while a model is built on CPU.
-
-    Ranks of tokens, which nobody requests here, are counted without vLLM's kernel from then on. A C compiler would have
-    to build that kernel at the first step, which takes seconds and is slower afterwards.
-    """
-    if device != "cpu":
-        yield
-        return
-    from vllm.model_executor.layers import utils
-    from vllm.v1.sample import sampler
-
-    sampler.batched_count_greater_than = count_greater
-    kept = utils.dispatch_cpu_unquantized_gemm
-    utils.dispatch_cpu_unquantized_gemm = use_torch
-    try:
-        yield
-    finally:
-        utils.dispatch_cpu_unquantized_gemm = kept
-
-
-def count_greater(values_BV: Tensor, of_B1: Tensor) -> Tensor:
-    return (values_BV >= of_B1).sum(-1)
-
-
-def use_torch(layer: Any, remove_weight: bool) -> None:
-    layer.cpu_linear = torch.nn.functional.linear
 
 
 NO_CHOICE = {"temperature": 0.0}

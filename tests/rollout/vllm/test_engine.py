@@ -17,6 +17,7 @@ from rlx.rollout.row import Vocabulary, open_row
 from rlx.rollout.vllm import engine as vllm_engine
 from rlx.rollout.vllm import llm as vllm
 from rlx.rollout.vllm.engine import VllmEngine
+from rlx.rollout.vllm.start import model_folder
 from rlx.types import Request, Sampling
 from tests.errors import raises_naming
 
@@ -101,8 +102,8 @@ def test_a_rank_without_episodes_sleeps_after_the_weights_arrived(engine: VllmEn
 
 
 def test_equal_configs_have_one_folder_and_others_another(cache_folder: Path) -> None:
-    first, again = (vllm.model_folder({"a": 1, "b": [2]}) for _ in range(2))
-    assert first == again != vllm.model_folder({"a": 1, "b": [3]})
+    first, again = (model_folder({"a": 1, "b": [2]}) for _ in range(2))
+    assert first == again != model_folder({"a": 1, "b": [3]})
     assert json.loads((first / "config.json").read_text()) == {"a": 1, "b": [2]}
     assert [path.name for path in first.iterdir()] == ["config.json"]
 
