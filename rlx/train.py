@@ -37,19 +37,18 @@ from rlx.rollout.waves import num_dropped, sample_turns
 from rlx.run import curriculum
 from rlx.run.alarm import alarms_after, drift_warning
 from rlx.run.closing import show_results
+from rlx.run.ending import end, record_end
 from rlx.run.fleet import open_fleet
 from rlx.run.judge import judge_on_the_way, judge_run
 from rlx.run.life import (
     AllNotes,
     Life,
     claim,
-    end,
     fetch_first,
     keep_evidence,
     keeps_trajectories,
     none_ahead,
     open_run,
-    record_end,
     record_step,
     refuse_errors,
     save_checkpoint,

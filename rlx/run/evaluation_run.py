@@ -13,10 +13,11 @@ from rlx.learner.checkpoint import newest_good, weights_of
 from rlx.record.folder import CHECKPOINTS, EVALUATIONS, FREE_KEYS, METRICS, STEP, digest_of
 from rlx.record.sources import code_digest
 from rlx.run.closing import show_results
+from rlx.run.ending import end, read_finished, record_end
 from rlx.run.fleet import open_fleet
 from rlx.run.inputs import data_of
 from rlx.run.judge import floor_beside, judge
-from rlx.run.life import Life, end, fetch_first, open_run, read_finished, record_end
+from rlx.run.life import Life, fetch_first, open_run
 from rlx.run.report import model_name, name_of
 from rlx.run.run import Run
 from rlx.run.trainee import build_policy

@@ -1,4 +1,4 @@
-"""A run's bookkeeping: what it has cost, where it can be resumed from, what it says of each step and at its end."""
+"""A run's bookkeeping: what it has cost, where it can be resumed from, and what it says of each step."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save_file
 
 from rlx.console import Screen, format_count
-from rlx.evaluate.intervals import Estimate
-from rlx.evaluate.summary import Cost, Ending, Summary, git_here, read_summary, versions_here, write_summary
+from rlx.evaluate.summary import Cost
 from rlx.hardware.interrupt import InterruptedRunError, listen
 from rlx.hardware.pulse import watch
 from rlx.hardware.ranks import Ranks, join
@@ -26,11 +24,11 @@ from rlx.record.codec import Notes
 from rlx.record.command import EVAL, TRAIN, command_record
 from rlx.record.dashboard import Dashboard
 from rlx.record.files import write_aside
-from rlx.record.folder import CHECKPOINTS, COMMAND, LOG, METRICS, SUMMARY, open_folder
+from rlx.record.folder import CHECKPOINTS, COMMAND, LOG, METRICS, open_folder
 from rlx.record.store import save as save_groups
 from rlx.record.store import step_path
-from rlx.record.track import append_metrics, read_metrics
-from rlx.run.alarm import Alarms, warnings_of
+from rlx.record.track import append_metrics
+from rlx.run.alarm import Alarms
 from rlx.run.inputs import fetch_inputs
 from rlx.run.process import Process
 from rlx.run.progress import Progress, write_progress
@@ -38,7 +36,7 @@ from rlx.run.run import Run
 from rlx.run.trainee import Trainee
 from rlx.tool.python import end_sandboxes
 from rlx.types import Group, Metrics
-from rlx.world import data_version_of, is_reproducible, reward_range_of
+from rlx.world import data_version_of
 
 AllNotes = Sequence[Sequence[Sequence[Notes]]]
 """Notes of every turn of every trajectory of every group, in their order; or nothing."""
@@ -262,65 +260,3 @@ def refuse_errors(groups: Sequence[Group], max_share: float) -> None:
 
 def errors_of(groups: Sequence[Group]) -> list[str]:
     return [episode.error for group in groups for episode in group.trajectories if episode.status == "error"]
-
-
-def end(life: Life, status: Ending, figures: dict[str, Estimate] | None = None) -> Summary:
-    """Write summary.json and close what was open."""
-    life.spend()
-    summary = Summary(
-        status=status,
-        metrics=figures or {},
-        seed=life.run.seed,
-        versions=versions_here(),
-        git=git_here(),
-        cost=life.progress.cost,
-        synchronous=life.run.hardware.staleness == 0,
-        reproducible=is_reproducible(life.run.env),
-        steps=life.progress.step,
-        policy=life.policy if figures else "",
-        evaluate=life.run.config.get("evaluate", {}) if figures else {},
-        reward_range=reward_range_of(life.run.env, max(life.run.evaluate.max_rounds, default=None))
-        if figures
-        else None,
-        agents={part: agent for part, (agent,) in life.run.measured_agents.items() if agent},
-        notes=life.notes,
-        warnings=(*life.warnings, *warnings_of(life.run, read_metrics(life.run.folder / METRICS), figures or {})),
-        ended=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-    )
-    if life.process.ranks.is_first and (
-        status == "finished" or finished_before(life.run.folder)[0] < life.progress.step
-    ):
-        write_summary(life.run.folder / SUMMARY, summary)
-    ends = {name: (figure.value, figure.low, figure.high) for name, figure in summary.metrics.items()}
-    for dashboard in life.dashboards:
-        dashboard.finish(ends, int(status != "finished"))
-    return summary
-
-
-def read_finished(life: Life) -> Summary | None:
-    """The summary of a run that is finished as it is wanted; None where something is left to do."""
-    steps, summary = finished_before(life.run.folder)
-    return summary if steps == life.run.steps else None
-
-
-def finished_before(folder: Path) -> tuple[int, Summary | None]:
-    """The steps and the summary of the run that was finished in a folder; -1 and None where none was."""
-    path = folder / SUMMARY
-    summary = read_summary(path) if path.exists() else None
-    if summary is None or summary.status != "finished":
-        return -1, None
-    lines = read_metrics(folder / METRICS) if summary.steps is None else []
-    return (lines[-1]["step"] if lines else summary.steps or 0), summary
-
-
-@contextmanager
-def record_end(life: Life) -> Iterator[None]:
-    """However the block ends before its time, summary.json says so."""
-    try:
-        yield
-    except InterruptedRunError:
-        end(life, "interrupted")
-        raise
-    except BaseException:
-        end(life, "failed")
-        raise

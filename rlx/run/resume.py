@@ -16,7 +16,8 @@ from rlx.record.store import load as load_groups
 from rlx.record.store import step_path
 from rlx.record.track import metrics_gap, truncate_metrics
 from rlx.run import curriculum
-from rlx.run.life import Life, RunError, finished_before, read_finished
+from rlx.run.ending import finished_before, read_finished
+from rlx.run.life import Life, RunError
 from rlx.run.progress import Progress, ProgressError, read_progress
 from rlx.run.trainee import Trainee
 from rlx.types import Group
