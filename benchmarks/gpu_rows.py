@@ -18,7 +18,7 @@ from torch import Tensor
 
 from rlx.model.load import SHIPPED, Lora, adapt
 from rlx.model.shape import Shape, read_shape
-from rlx.preflight.memory import num_trained
+from rlx.preflight.memory_amounts import num_trained
 from rlx.preflight.scaling import body_parameters, head_parameters
 
 TINY = {

@@ -11,7 +11,8 @@ from rlx.config.folders import read_option
 from rlx.hardware.profile import Hardware
 from rlx.model.shape import Shape, read_shape
 from rlx.preflight.devices import device_memory
-from rlx.preflight.memory import Demand, budgets
+from rlx.preflight.memory import budgets
+from rlx.preflight.memory_amounts import Demand
 from rlx.preflight.peaks import MACHINES
 from rlx.preflight.scaling import estimate_step
 from rlx.preflight.step import Load, StepTime

@@ -23,7 +23,7 @@ from rlx.preflight.checks import check_plan
 from rlx.preflight.disk import RATES
 from rlx.preflight.lengths import NO_HINTS, LengthHints
 from rlx.preflight.measured import read_measured
-from rlx.preflight.memory import Budget
+from rlx.preflight.memory_amounts import Budget
 from rlx.preflight.prospect import Prospect
 from rlx.record.folder import flatten
 from rlx.run.choose import Choice

@@ -13,7 +13,9 @@ from rlx.hardware.machine import size
 from rlx.hardware.profile import Hardware
 from rlx.limits import MistakeError
 from rlx.model.shape import Shape
-from rlx.preflight.memory import Budget, Demand, budgets, engine_amounts
+from rlx.preflight.memory import budgets
+from rlx.preflight.memory_amounts import Budget, Demand
+from rlx.preflight.memory_engine import engine_amounts
 
 MOST_SHARE = 0.95
 """Share of a device that a remedy may fill, as the figures are estimates."""

@@ -8,7 +8,8 @@ rounds up to powers of two: twice the weights at worst.
 from __future__ import annotations
 
 from rlx.hardware.profile import BYTES, Hardware
-from rlx.preflight.memory import Demand, share, sleeps
+from rlx.preflight.memory import sleeps
+from rlx.preflight.memory_amounts import Demand, share
 
 PROGRAM = 6_000_000_000
 """Bytes of one process: Python, torch and vLLM with their libraries, pinned buffers, its episodes."""

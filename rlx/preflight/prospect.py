@@ -21,7 +21,8 @@ from rlx.preflight.fit import FitError, find_misfit, fits, largest_share, verdic
 from rlx.preflight.forecast import Forecast
 from rlx.preflight.lengths import NO_HINTS, LengthHints
 from rlx.preflight.measured import Measured
-from rlx.preflight.memory import Budget, Demand, budgets, num_trained
+from rlx.preflight.memory import budgets
+from rlx.preflight.memory_amounts import Budget, Demand, num_trained
 from rlx.preflight.memory_host import host_amounts, host_peak
 from rlx.preflight.metric_names import metrics_of
 from rlx.preflight.openings import Opening, open_task

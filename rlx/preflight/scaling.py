@@ -16,7 +16,7 @@ import math
 
 from rlx.hardware.profile import BYTES, Hardware
 from rlx.model.shape import Shape
-from rlx.preflight.memory import vllm_work
+from rlx.preflight.memory_engine import vllm_work
 from rlx.preflight.peaks import Machine
 from rlx.preflight.step import Efficiency, Load, StepTime
 

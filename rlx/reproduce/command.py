@@ -24,7 +24,8 @@ from rlx.evaluate.tables import has_column
 from rlx.hardware.packages import how_to_get, lacks
 from rlx.limits import near
 from rlx.preflight.lengths import LengthHints
-from rlx.preflight.memory import Amount, budgets
+from rlx.preflight.memory import budgets
+from rlx.preflight.memory_amounts import Amount
 from rlx.preflight.metric_names import is_among, judged_by
 from rlx.preflight.prospect import Prospect
 from rlx.record.files import write_aside

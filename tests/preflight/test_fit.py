@@ -14,7 +14,7 @@ from rlx.hardware.profile import Hardware
 from rlx.preflight import checks, devices
 from rlx.preflight.devices import check_devices, check_packages
 from rlx.preflight.fit import FitError, remedy, verdict
-from rlx.preflight.memory import Amount, Budget
+from rlx.preflight.memory_amounts import Amount, Budget
 from rlx.preflight.prospect import Prospect
 from rlx.run.run import Run
 from tests.errors import raises_naming

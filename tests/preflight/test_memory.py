@@ -12,25 +12,13 @@ from rlx.hardware.profile import Hardware
 from rlx.learner.sizes import KEYS
 from rlx.model.load import Lora
 from rlx.model.shape import Shape, read_shape
-from rlx.preflight import memory
-from rlx.preflight.memory import (
-    PROGRAM,
-    VLLM_GRAPHS,
-    Amount,
-    Budget,
-    Demand,
-    activation_bytes,
-    activations,
-    budgets,
-    communication,
-    engine_amounts,
-    head_bytes,
-    learner_state,
-    num_trained,
-    vllm_work,
-)
+from rlx.preflight import memory_engine
+from rlx.preflight.memory import budgets
+from rlx.preflight.memory_amounts import PROGRAM, Amount, Budget, Demand, num_trained
+from rlx.preflight.memory_engine import VLLM_GRAPHS, engine_amounts, vllm_work
 from rlx.preflight.memory_host import PROGRAM as HOST_PROGRAM
 from rlx.preflight.memory_host import WRITING, host_amounts, host_peak
+from rlx.preflight.memory_learner import activation_bytes, activations, communication, head_bytes, learner_state
 
 SMALL = Shape(
     width=2, layers=1, heads=1, key_heads=1, head_size=2, feed_forward=3, vocabulary=5, tied=False, biased=True
@@ -251,7 +239,7 @@ def test_vllms_work_is_its_graphs_its_largest_pass_and_its_logits() -> None:
 def test_the_arithmetic_has_the_sizes_that_are_used() -> None:
     from rlx.rollout.vllm import start as vllm
 
-    assert vllm.STEP_TOKENS == memory.STEP_TOKENS
+    assert vllm.STEP_TOKENS == memory_engine.STEP_TOKENS
 
 
 def names(found: list[Budget]) -> list[tuple[str, int]]:

@@ -10,7 +10,8 @@ import torch
 
 from rlx.hardware.profile import Hardware
 from rlx.model.shape import read_shape
-from rlx.preflight.memory import Demand, engine_amounts
+from rlx.preflight.memory_amounts import Demand
+from rlx.preflight.memory_engine import engine_amounts
 from rlx.rollout.torch.prefix_store import PrefixStore
 from tests.errors import raises_naming
 
