@@ -42,27 +42,27 @@ def work(size: int, folder: Path, arguments: argparse.Namespace) -> None:
     """One rank: time steps and checkpoints; rank 0 prints what came of all."""
     from rlx.config.compose import build_run, compose
     from rlx.console import Screen
-    from rlx.run.life import open_run, save_checkpoint
+    from rlx.run.execution import open_run, save_checkpoint
     from rlx.run.trainee import build_trainee
     from rlx.train import open_pipeline, take_step
 
     run = build_run(compose(words_of(size, arguments)), folder)
-    with open_run(run, Screen(silent=True)) as life, ExitStack() as stack:
-        agent = build_trainee(life.run, life.run.model, life.process.ranks)
-        rollouts = stack.enter_context(open_pipeline(life, agent, 0, {}))
+    with open_run(run, Screen(silent=True)) as execution, ExitStack() as stack:
+        agent = build_trainee(execution.run, execution.run.model, execution.process.ranks)
+        rollouts = stack.enter_context(open_pipeline(execution, agent, 0, {}))
         rows: list[dict[str, float]] = []
         for step in range(arguments.repeats + 1):
-            life.process.ranks.wait()
+            execution.process.ranks.wait()
             began, used = time.monotonic(), time.process_time()
-            metrics, *_ = take_step(life, agent, step, rollouts)
+            metrics, *_ = take_step(execution, agent, step, rollouts)
             row = {"busy": time.process_time() - used, "step": time.monotonic() - began}
             row |= {name: metrics[f"time/{name}"] for name in ("rollout", "update")}
             began, used = time.monotonic(), time.process_time()
-            save_checkpoint(life, agent, step + 1)
+            save_checkpoint(execution, agent, step + 1)
             row |= {"save": time.monotonic() - began, "busy save": time.process_time() - used}
             rows.append(row)
-        told = life.process.ranks.gather(rows[1:])
-        if life.process.ranks.is_first:
+        told = execution.process.ranks.gather(rows[1:])
+        if execution.process.ranks.is_first:
             found = [{name: max(rows[i][name] for rows in told) for name in told[0][0]} for i in range(len(told[0]))]
             print(json.dumps({name: statistics.median(row[name] for row in found) for name in found[0]}))
 

@@ -38,11 +38,9 @@ from rlx.run import curriculum
 from rlx.run.alarm import alarms_after, drift_warning
 from rlx.run.closing import show_results
 from rlx.run.ending import end, record_end
-from rlx.run.fleet import open_fleet
-from rlx.run.judge import judge_on_the_way, judge_run
-from rlx.run.life import (
+from rlx.run.execution import (
     AllNotes,
-    Life,
+    Execution,
     claim,
     fetch_first,
     keep_evidence,
@@ -53,6 +51,8 @@ from rlx.run.life import (
     refuse_errors,
     save_checkpoint,
 )
+from rlx.run.fleet import open_fleet
+from rlx.run.judge import judge_on_the_way, judge_run
 from rlx.run.pipeline import Pipeline, Play
 from rlx.run.progress import Progress
 from rlx.run.rehearsal import rehearse
@@ -77,40 +77,40 @@ NO_STEPS = "steps=0: nothing is trained after the warm start; what the run start
 
 def train(run: Run, screen: Screen | None = None) -> Summary:
     """Learn and evaluate; what a run leaves is in its folder. What stops it is in summary.json too, and is raised."""
-    with open_run(run, screen) as life:
-        run, screen = life.run, life.process.screen
+    with open_run(run, screen) as execution:
+        run, screen = execution.run, execution.process.screen
         screen.say(f"run folder: {run.folder}")
         if not run.steps:
             screen.say(NO_STEPS)
-        done = find_finished(life)
+        done = find_finished(execution)
         if done is not None:
-            life.policy, life.notes = done.policy, done.notes
-            show_results(life, done)
+            execution.policy, execution.notes = done.policy, done.notes
+            show_results(execution, done)
             return done
-        fetch_first(life)
+        fetch_first(execution)
         held_out(run.evaluate, run.env)
         if run.steps and run.algo.drifts:
-            life.warn(drift_warning(run))
-        with record_end(life):
-            rehearse(life)
-        life.dashboards = open_dashboards(
-            run.track, run.folder, run.config, notice=screen.say, code=code_state, rank=life.process.ranks.rank
+            execution.warn(drift_warning(run))
+        with record_end(execution):
+            rehearse(execution)
+        execution.dashboards = open_dashboards(
+            run.track, run.folder, run.config, notice=screen.say, code=code_state, rank=execution.process.ranks.rank
         )
-        with record_end(life), open_fleet(run, life.process.ranks) as life.process.fleet:
-            start = warm_model(run, partial(warm_up, life))
-            with stage_of(life, run, start) as trainee:
-                learn(life, trainee)
-                figures = judge_run(life, trainee)
-            summary = end(life, "finished", figures)
-        show_results(life, summary)
+        with record_end(execution), open_fleet(run, execution.process.ranks) as execution.process.fleet:
+            start = warm_model(run, partial(warm_up, execution))
+            with stage_of(execution, run, start) as trainee:
+                learn(execution, trainee)
+                figures = judge_run(execution, trainee)
+            summary = end(execution, "finished", figures)
+        show_results(execution, summary)
         return summary
 
 
 @contextmanager
-def stage_of(life: Life, run: Run, model: Model) -> Iterator[Trainee]:
+def stage_of(execution: Execution, run: Run, model: Model) -> Iterator[Trainee]:
     """Build the trainee from `model`. The learner ends with the stage; the engine is passed on to the next stage."""
-    trainee = build_trainee(run, model, life.process.ranks, life.process.fleet, life.process.engine)
-    life.process.engine = trainee.policy.trained_engine
+    trainee = build_trainee(run, model, execution.process.ranks, execution.process.fleet, execution.process.engine)
+    execution.process.engine = trainee.policy.trained_engine
     try:
         yield trainee
     finally:
@@ -118,24 +118,26 @@ def stage_of(life: Life, run: Run, model: Model) -> Iterator[Trainee]:
         trainee.policy.close_others()
 
 
-def learn(life: Life, trainee: Trainee, label: str = "train") -> None:
+def learn(execution: Execution, trainee: Trainee, label: str = "train") -> None:
     """Every step from where the run was left to its last."""
-    run = life.run
-    played = resume(life, trainee)
-    first = life.progress.step
-    life.alarms = alarms_after(read_metrics(run.folder / METRICS), run)[0]
+    run = execution.run
+    played = resume(execution, trainee)
+    first = execution.progress.step
+    execution.alarms = alarms_after(read_metrics(run.folder / METRICS), run)[0]
     with (
-        open_pipeline(life, trainee, first, played) as rollouts,
-        life.process.screen.bar(label, run.steps, "steps", done=first) as advance,
+        open_pipeline(execution, trainee, first, played) as rollouts,
+        execution.process.screen.bar(label, run.steps, "steps", done=first) as advance,
     ):
         for step in range(first, run.steps):
             try:
-                life.process.check()
-                metrics, groups, notes = take_step(life, trainee, step, rollouts)
+                execution.process.check()
+                metrics, groups, notes = take_step(execution, trainee, step, rollouts)
             except InterruptedRunError:
-                save_checkpoint(life, trainee, step)
+                save_checkpoint(execution, trainee, step)
                 raise
-            record_step(life, trainee, step + 1, metrics | judge_on_the_way(life, trainee, step + 1), groups, notes)
+            record_step(
+                execution, trainee, step + 1, metrics | judge_on_the_way(execution, trainee, step + 1), groups, notes
+            )
             advance(1, note=progress_note(run, metrics))
 
 
@@ -149,16 +151,16 @@ def progress_note(run: Run, metrics: Metrics) -> str:
 
 @contextmanager
 def open_pipeline(
-    life: Life, trainee: Trainee, first: int, played: Mapping[int, list[Group]]
+    execution: Execution, trainee: Trainee, first: int, played: Mapping[int, list[Group]]
 ) -> Iterator[Pipeline[list[Group]]]:
     """Open the pipeline of rollouts; `played` holds those that the checkpoint has already."""
-    run = life.run
+    run = execution.run
     staleness = run.hardware.staleness
-    tasks = curriculum.open_tasks(run, first, played, lambda: life.progress.counts)
-    ranks = life.process.ranks.with_new_group() if staleness else life.process.ranks
+    tasks = curriculum.open_tasks(run, first, played, lambda: execution.progress.counts)
+    ranks = execution.process.ranks.with_new_group() if staleness else execution.process.ranks
 
     def launch(step: int) -> Play[list[Group]]:
-        check = rollouts.check if staleness else life.process.interrupt.check
+        check = rollouts.check if staleness else execution.process.interrupt.check
         act = trainee.policy.rollout(
             run.env,
             run.sampling,
@@ -166,20 +168,20 @@ def open_pipeline(
             prepare=prepare(run, trainee),
             keep=run.algo.frozen_policy,
             check=check,
-            progress=life.process.note_end,
-            timed=partial(life.process.note_times, step + 1),
+            progress=execution.process.note_end,
+            timed=partial(execution.process.note_times, step + 1),
         )
         player = distribute(act, ranks, run.hardware.players(ranks.size))
-        algo = recall(run.algo, life.progress.memory)
+        algo = recall(run.algo, execution.progress.memory)
         return partial(sample_turns, player, algo.sample, tasks(step), algo.num_turns)
 
     rollouts = Pipeline(launch, staleness=staleness, last=run.steps, kept=played)
-    life.ahead = rollouts.wait
+    execution.ahead = rollouts.wait
     try:
         yield rollouts
     finally:
         rollouts.close()
-        life.ahead = none_ahead
+        execution.ahead = none_ahead
 
 
 def prepare(run: Run, trainee: Trainee) -> Callable[[], None]:
@@ -190,35 +192,35 @@ def prepare(run: Run, trainee: Trainee) -> Callable[[], None]:
 
 
 def take_step(
-    life: Life, trainee: Trainee, step: int, rollouts: Pipeline[list[Group]]
+    execution: Execution, trainee: Trainee, step: int, rollouts: Pipeline[list[Group]]
 ) -> tuple[Metrics, list[Group], AllNotes]:
     """One update: sample, credit, learn."""
-    run, began = life.run, time.monotonic()
-    life.process.pulse.at(f"rollout of step {step + 1}")
+    run, began = execution.run, time.monotonic()
+    execution.process.pulse.at(f"rollout of step {step + 1}")
     groups = rollouts.take(step)
     lag = {"version/lag": lag_of(groups, trainee.learner.num_updates)} if run.hardware.staleness else {}
     refuse_errors(groups, run.max_error_share)
     sampled = time.monotonic()
     held = gpu_peak("rollout", run.hardware.device)
-    life.process.pulse.at(f"update of step {step + 1}")
-    algo = recall(run.algo, life.progress.memory)
+    execution.process.pulse.at(f"update of step {step + 1}")
+    algo = recall(run.algo, execution.progress.memory)
     own = groups_of_agents(groups, run.trained_agents)
     whole = trainee.learner.annotate(collate(own), algo.needs)
     credited = call_credit(algo.credit, rows(own, whole))
     batch = whole.with_credit(credited)
-    notes = take_notes(life, trainee, groups, own, whole, batch) if keeps_trajectories(run, step + 1) else ()
+    notes = take_notes(execution, trainee, groups, own, whole, batch) if keeps_trajectories(run, step + 1) else ()
     try:
         stats = trainee.learner.update(batch, algo.loss, algo.unit)
     except NotFiniteError as error:
-        raise keep_evidence(life, step, error) from error
+        raise keep_evidence(execution, step, error) from error
     updated = time.monotonic()
     held |= gpu_peak("update", run.hardware.device)
-    known = {f"known/{name}": x for name, x in life.progress.memory.items() if isinstance(x, float)}
-    known |= curriculum.tell(run, life.progress.counts)
+    known = {f"known/{name}": x for name, x in execution.progress.memory.items() if isinstance(x, float)}
+    known |= curriculum.tell(run, execution.progress.counts)
     figures = with_credit_figures({**measure(own, run.env), **stats}, credited.metrics)
-    life.advance(
-        memory=adapt_state(algo, life.progress.memory, groups, figures),
-        counts=curriculum.adapt(run, life.progress.counts, groups),
+    execution.advance(
+        memory=adapt_state(algo, execution.progress.memory, groups, figures),
+        counts=curriculum.adapt(run, execution.progress.counts, groups),
     )
     clock = {
         "time/rollout": sampled - began,
@@ -233,44 +235,44 @@ def take_step(
         "memory/peak": peak_memory(),
     }
     dropped = {"batch/dropped_groups": num_dropped(groups, algo.num_prompts, algo.num_turns)} if algo.num_turns else {}
-    servers = {} if life.process.fleet is None else life.process.fleet.measure(life.process.ranks)
+    servers = {} if execution.process.fleet is None else execution.process.fleet.measure(execution.process.ranks)
     return {**figures, **known, **lag, **servers, **dropped, **clock, **held}, groups, notes
 
 
 def take_notes(
-    life: Life, trainee: Trainee, groups: list[Group], own: list[Group], whole: Batch, batch: Batch
+    execution: Execution, trainee: Trainee, groups: list[Group], own: list[Group], whole: Batch, batch: Batch
 ) -> AllNotes:
     """Return notes to store beside trajectories: measures of the sampling policy, and what will be trained."""
     measured = whole.old_M or trainee.learner.measure(whole)
-    if not life.process.ranks.is_first:
+    if not execution.process.ranks.is_first:
         return ()
     notes = notes_of(own, whole, batch, measured["entropy"], trainee.policy.speech.decode)
-    return join_notes(groups, life.run.trained_agents, notes)
+    return join_notes(groups, execution.run.trained_agents, notes)
 
 
-def warm_up(life: Life, stage: Run) -> Path:
+def warm_up(execution: Execution, stage: Run) -> Path:
     """Run a warm start and those before it, find it done, or resume it; return the folder of its last checkpoint."""
-    life.process.pulse.at("warm start, perhaps another run's", resting=True)
-    stage = place_stage(life, stage)
-    life.process.ranks.first(lambda: set_aside_bad(life, stage.folder))
+    execution.process.pulse.at("warm start, perhaps another run's", resting=True)
+    stage = place_stage(execution, stage)
+    execution.process.ranks.first(lambda: set_aside_bad(execution, stage.folder))
     with claim(
-        life.process.ranks,
+        execution.process.ranks,
         stage.folder,
         warm_config(stage),
-        mend=life.process.screen.say,
-        waiting=waiting_for(life.process, stage.folder),
+        mend=execution.process.screen.say,
+        waiting=waiting_for(execution.process, stage.folder),
     ):
-        own = replace(life, run=stage, progress=Progress(), dashboards=(), warnings=())
-        life.process.ranks.first(lambda: set_aside_bad(own, own.checkpoints, is_bad=lost_all))
-        result = warm_rounds(life, own, stage)
+        own = replace(execution, run=stage, progress=Progress(), dashboards=(), warnings=())
+        execution.process.ranks.first(lambda: set_aside_bad(own, own.checkpoints, is_bad=lost_all))
+        result = warm_rounds(execution, own, stage)
         newest = newest_of(own)
-    if stage.config == getattr(life.run.before(), "config", None) and not result.speaks:
-        life.warn(advice(result))
+    if stage.config == getattr(execution.run.before(), "config", None) and not result.speaks:
+        execution.warn(advice(result))
     assert newest is not None
     return newest
 
 
-def warm_rounds(life: Life, own: Life, stage: Run) -> WarmResult:
+def warm_rounds(execution: Execution, own: Execution, stage: Run) -> WarmResult:
     """Learn for the stage's steps, doubled while its policy does not speak or earns nothing; return the last result."""
     before: WarmResult | None = None
     start: Model | None = None
@@ -280,10 +282,10 @@ def warm_rounds(life: Life, own: Life, stage: Run) -> WarmResult:
         if result is None and done > part.steps:
             continue  # it was extended before, and what was stored of it is lost
         if result is None:
-            start = start or warm_model(stage, partial(warm_up, life))
+            start = start or warm_model(stage, partial(warm_up, execution))
             why = "" if before is None else f"the policy does not {before.lack} yet, and its loss still falls: "
             own.process.screen.say(f"{why}warm start of {format_count(part.steps, 'step')}, kept in {part.folder}")
-            with stage_of(life, part, start) as trainee:
+            with stage_of(execution, part, start) as trainee:
                 learn(own, trainee, label="warm start")
                 result = try_out(own, part, trainee)
             own.process.screen.say(f"warm start: {result}")

@@ -21,7 +21,7 @@ MEASURED = (
     "rollout/measure.py",
     "protocol/final_answer.py",
     "run/fleet.py",
-    "run/life.py",
+    "run/execution.py",
     "train.py",
 )
 """Where metrics are named."""

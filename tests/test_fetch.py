@@ -16,8 +16,8 @@ from rlx.env.countdown.countdown import Countdown
 from rlx.fetch import FetchError, snapshot
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.ranks import ALONE
+from rlx.run.execution import Execution, fetch_first
 from rlx.run.inputs import fetch_inputs
-from rlx.run.life import Life, fetch_first
 from rlx.run.process import Process
 from tests.errors import raises_naming
 
@@ -103,10 +103,10 @@ def test_rank_0_fetches_first(small_run: Any, monkeypatch: pytest.MonkeyPatch, t
 
     from rlx.hardware.interrupt import Interrupt
 
-    monkeypatch.setattr("rlx.run.life.fetch_inputs", lambda run, check: order.append("fetched"))
+    monkeypatch.setattr("rlx.run.execution.fetch_inputs", lambda run, check: order.append("fetched"))
     process = Process(screen=None, interrupt=Interrupt(), ranks=Two(rank=rank, size=2))  # type: ignore[arg-type]
-    life = Life(run=small_run(tmp_path), process=process)
-    fetch_first(life)
+    execution = Execution(run=small_run(tmp_path), process=process)
+    fetch_first(execution)
     assert order == ["rank 0's turn", "fetched"]
 
 

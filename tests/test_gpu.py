@@ -19,7 +19,7 @@ from rlx.learner.batch import collate
 from rlx.learner.packing import to_device
 from rlx.learner.torch import TorchLearner
 from rlx.model.load import SHIPPED, Model, load_model
-from rlx.run.life import record_step
+from rlx.run.execution import record_step
 from rlx.train import train
 from rlx.types import Completion, Request, Sampling
 from tests.learner.conftest import make_groups, make_turn

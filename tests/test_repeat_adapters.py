@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from rlx.config.compose import build_run, compose
 from rlx.console import Screen
 from rlx.record.track import is_clock
-from rlx.run.life import Life, record_step
+from rlx.run.execution import Execution, record_step
 from rlx.run.run import Run
 from rlx.run.trainee import Trainee
 from rlx.train import train
@@ -85,8 +85,8 @@ def play(run: Run, folder: Path) -> None:
 def test_algorithms_with_adapters_and_dropout_repeat_and_resume_to_the_same_bits(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str]
 ) -> None:
-    def cut_off(life: Life, trainee: Trainee, step: int, *told: Any) -> None:
-        record_step(life, trainee, step, *told)
+    def cut_off(execution: Execution, trainee: Trainee, step: int, *told: Any) -> None:
+        record_step(execution, trainee, step, *told)
         raise CutOffError
 
     for algorithm in names:

@@ -31,7 +31,7 @@ from rlx.record.times import read_times
 from rlx.record.track import is_clock
 from rlx.run.evaluation_player import EvaluationPlayer
 from rlx.run.evaluation_run import evaluate_model
-from rlx.run.life import RunError
+from rlx.run.execution import RunError
 from rlx.run.run import Run
 from rlx.run.warm import start_digest
 from rlx.train import train

@@ -27,8 +27,8 @@ from rlx.learner.batch import Batch, collate
 from rlx.preflight.memory import sleeps
 from rlx.record.files import write_aside
 from rlx.rollout.distributed import distribute
+from rlx.run.execution import Execution, open_run, save_checkpoint
 from rlx.run.fleet import open_fleet
-from rlx.run.life import Life, open_run, save_checkpoint
 from rlx.run.resume import newest_of
 from rlx.run.run import Run
 from rlx.run.trainee import Trainee
@@ -106,34 +106,37 @@ def train_all(run: Run) -> dict[str, Any]:
 
 def gone_on(run: Run) -> dict[str, Any]:
     """Resume a run that was cut off, up to its evaluation; then probe it."""
-    with open_run(run, Bars()) as life, open_fleet(life.run, life.process.ranks) as life.process.fleet:
-        start = warm_model(life.run, partial(warm_up, life))
-        with stage_of(life, life.run, start) as trainee:
-            learn(life, trainee)
-            return asdict(probe(life, trainee))
+    with (
+        open_run(run, Bars()) as execution,
+        open_fleet(execution.run, execution.process.ranks) as execution.process.fleet,
+    ):
+        start = warm_model(execution.run, partial(warm_up, execution))
+        with stage_of(execution, execution.run, start) as trainee:
+            learn(execution, trainee)
+            return asdict(probe(execution, trainee))
 
 
 PROBES: dict[str, Callable[[Run], dict[str, Any]]] = {"train": train_all, "resume": gone_on}
 
 
-def probe(life: Life, trainee: Trainee) -> Probe:
+def probe(execution: Execution, trainee: Trainee) -> Probe:
     """Sample and compare; nudge the learner until that shows; give the engine its weights, sample and compare again."""
     seconds: dict[str, float] = {}
 
     def timed(name: str, do: Callable[[], Any]) -> Any:
-        life.process.pulse.at(f"probe: {name}")
+        execution.process.pulse.at(f"probe: {name}")
         began = time.monotonic()
         done = do()
         seconds[name] = time.monotonic() - began
         return done
 
-    learner, limit = trainee.learner, tolerance(life.run.hardware)
+    learner, limit = trainee.learner, tolerance(execution.run.hardware)
     trainee.sync()
-    timed("checkpoint", lambda: save_checkpoint(life, trainee, life.run.steps))
-    newest = newest_of(life)
+    timed("checkpoint", lambda: save_checkpoint(execution, trainee, execution.run.steps))
+    newest = newest_of(execution)
     assert newest is not None
     timed("load", lambda: learner.load(newest))
-    groups = timed("sample", lambda: sample(life, trainee, "before"))
+    groups = timed("sample", lambda: sample(execution, trainee, "before"))
     batch = collate(groups)
     gap = distance(trainee, batch)
     moved = 0.0
@@ -143,7 +146,7 @@ def probe(life: Life, trainee: Trainee) -> Probe:
         if moved > CLEAR * max(limit, gap):
             break
     timed("sync", trainee.sync)
-    after = sample(life, trainee, "after")
+    after = sample(execution, trainee, "after")
     turns = [turn for group in groups for episode in group.trajectories for turn in episode.turns]
     return Probe(
         gap=gap,
@@ -159,13 +162,17 @@ def probe(life: Life, trainee: Trainee) -> Probe:
     )
 
 
-def sample(life: Life, trainee: Trainee, name: str) -> list[Group]:
+def sample(execution: Execution, trainee: Trainee, name: str) -> list[Group]:
     """Some episodes, by all processes that play."""
-    run = life.run
+    run = execution.run
     act = trainee.policy.rollout(
-        run.env, run.sampling, ("check", name), check=life.process.interrupt.check, progress=life.process.note_end
+        run.env,
+        run.sampling,
+        ("check", name),
+        check=execution.process.interrupt.check,
+        progress=execution.process.note_end,
     )
-    player = distribute(act, life.process.ranks, run.hardware.players(life.process.ranks.size))
+    player = distribute(act, execution.process.ranks, run.hardware.players(execution.process.ranks.size))
     tasks = list(islice(run.env.tasks("train", run.seed), run.algo.num_prompts))
     return player.sample(independent(NUM_SAMPLES), tasks)
 

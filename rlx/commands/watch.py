@@ -98,27 +98,27 @@ def see(status: Status) -> Seen:
     metric = next((name for name in SHOWN if any(is_number(line.get(name)) for line in lines)), "")
     values = tuple(float(line[metric]) for line in lines if metric and is_number(line.get(metric)))
     log = last_lines(status.folder / LOG, LOG_LINES)
-    life = last_life(log)
+    recent = last_execution(log)
     return Seen(
         status=status,
         values=values,
         metric=metric,
         line=one_line(log[-1]) if log else "",
-        warning=last_warning(life, status.step or 0),
-        error=next((one_line(text) for text in reversed(life) if FAILED.match(text)), ""),
+        warning=last_warning(recent, status.step or 0),
+        error=next((one_line(text) for text in reversed(recent) if FAILED.match(text)), ""),
     )
 
 
-def last_life(log: Sequence[str]) -> Sequence[str]:
+def last_execution(log: Sequence[str]) -> Sequence[str]:
     """Return the lines since the last start of the run."""
     begins = [index for index, text in enumerate(log) if BEGAN.match(text)]
     return log[begins[-1] :] if begins else log
 
 
-def last_warning(life: Sequence[str], now: int) -> str:
+def last_warning(recent: Sequence[str], now: int) -> str:
     """Return the last warning with its step; empty without one in the steps that the sparkline shows."""
     reached, found = 0, ""
-    for text in life:
+    for text in recent:
         if match := REACHED.match(text):
             reached = int(match[1] or match[2])
         elif match := WARNED.match(text):

@@ -1,7 +1,7 @@
 """A run and its stages.
 
     run.py         settings, built from the configuration
-    life.py        open a run, record steps, save, end
+    execution.py        open a run, record steps, save, end
     trainee.py     engine and learner of a model
     curriculum.py  tasks of every step
     choose.py      options that suit each other

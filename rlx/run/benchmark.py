@@ -26,7 +26,7 @@ from rlx.model.load import Model, load_base, load_tokenizer, source_of
 from rlx.record.files import write_aside
 from rlx.record.folder import EVALUATIONS, digest_of
 from rlx.run.evaluation_run import newest_of, refuse_trained
-from rlx.run.life import Life, open_run
+from rlx.run.execution import Execution, open_run
 from rlx.run.report import WIDE
 from rlx.run.run import Run
 from rlx.run.warm import model_digest
@@ -76,22 +76,22 @@ def evaluate_in(
 ) -> list[Row]:
     """Evaluate in `run.folder`, on the first of the processes that were started. Equal settings show the result that
     is there."""
-    with open_run(replace(run, words=()), screen, trains=False) as life:  # they lack the benchmarks
+    with open_run(replace(run, words=()), screen, trains=False) as execution:  # they lack the benchmarks
         for note in notes:
-            life.process.screen.say(note)
-        life.process.pulse.at("benchmarks")
+            execution.process.screen.say(note)
+        execution.process.pulse.at("benchmarks")
         made: list[Row] = []
 
         def work() -> None:
-            found = read_result(life.run.folder / RESULT, key)
-            made.extend(found or measure(life, settings, subject))
+            found = read_result(execution.run.folder / RESULT, key)
+            made.extend(found or measure(execution, settings, subject))
             if found is None:
-                write_result(life, key, subject, made)
+                write_result(execution, key, subject, made)
 
-        life.process.ranks.first(work)
-        if life.process.ranks.is_first:
-            life.process.screen.show(to_rich(benchmark_table(made)))
-            life.process.screen.say(f"in {life.run.folder}: {PAGE}, {RESULT}")
+        execution.process.ranks.first(work)
+        if execution.process.ranks.is_first:
+            execution.process.screen.show(to_rich(benchmark_table(made)))
+            execution.process.screen.say(f"in {execution.run.folder}: {PAGE}, {RESULT}")
         return made
 
 
@@ -112,27 +112,27 @@ def result_key(run: Run, settings: Benchmarks, subject: Subject) -> dict[str, An
     }
 
 
-def measure(life: Life, settings: Benchmarks, subject: Subject) -> list[Row]:
+def measure(execution: Execution, settings: Benchmarks, subject: Subject) -> list[Row]:
     """Return the rows of the table; the models are in memory one after the other."""
     from rlx.evaluate.harness import load_tasks
 
     tasks = load_tasks(settings)
-    before = None if subject.before is None else score(life, subject.before, tasks, settings)
-    after = score(life, subject.after, tasks, settings)
-    return rows_of(after, before, num_resamples=life.run.evaluate.num_resamples, seed=life.run.evaluate.seed)
+    before = None if subject.before is None else score(execution, subject.before, tasks, settings)
+    after = score(execution, subject.after, tasks, settings)
+    return rows_of(after, before, num_resamples=execution.run.evaluate.num_resamples, seed=execution.run.evaluate.seed)
 
 
-def score(life: Life, model: Model, tasks: dict[str, Any], settings: Benchmarks) -> Scores:
+def score(execution: Execution, model: Model, tasks: dict[str, Any], settings: Benchmarks) -> Scores:
     """Load a model, evaluate it, and let go of it."""
     from rlx.evaluate.harness import score_model
 
-    life.process.screen.say(f"evaluating: {model.path}")
+    execution.process.screen.say(f"evaluating: {model.path}")
     tokenizer = load_tokenizer(model)
-    loaded = load_base(model, dtype=life.run.hardware.dtype, attention="sdpa").to(life.run.hardware.device)
+    loaded = load_base(model, dtype=execution.run.hardware.dtype, attention="sdpa").to(execution.run.hardware.device)
 
     def beat() -> None:
-        life.process.interrupt.check()
-        life.process.pulse.beat()
+        execution.process.interrupt.check()
+        execution.process.pulse.beat()
 
     found = score_model(loaded, tokenizer, tasks, settings, beat)
     del loaded
@@ -154,7 +154,7 @@ def read_result(path: Path, key: Mapping[str, Any]) -> list[Row] | None:
     return rows
 
 
-def write_result(life: Life, key: Mapping[str, Any], subject: Subject, rows: Sequence[Row]) -> None:
+def write_result(execution: Execution, key: Mapping[str, Any], subject: Subject, rows: Sequence[Row]) -> None:
     """Write the result as JSON, and as a page."""
     models = {"before": None if subject.before is None else subject.before.path, "after": subject.after.path}
     value = {
@@ -164,9 +164,9 @@ def write_result(life: Life, key: Mapping[str, Any], subject: Subject, rows: Seq
         "rows": [row_json(row) for row in rows],
         "versions": versions_here(BENCHMARK_VERSIONS),
     }
-    folder = life.run.folder
+    folder = execution.run.folder
     write_aside(folder / RESULT, json.dumps(without_infinities(value), indent=1) + "\n")
-    write_aside(folder / PAGE, "\n".join(page_lines(life.run, key, models, rows)))
+    write_aside(folder / PAGE, "\n".join(page_lines(execution.run, key, models, rows)))
 
 
 def page_lines(

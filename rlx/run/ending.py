@@ -13,47 +13,50 @@ from rlx.hardware.interrupt import InterruptedRunError
 from rlx.record.folder import METRICS, SUMMARY
 from rlx.record.track import read_metrics
 from rlx.run.alarm import warnings_of
-from rlx.run.life import Life
+from rlx.run.execution import Execution
 from rlx.world import is_reproducible, reward_range_of
 
 
-def end(life: Life, status: Ending, figures: dict[str, Estimate] | None = None) -> Summary:
+def end(execution: Execution, status: Ending, figures: dict[str, Estimate] | None = None) -> Summary:
     """Write summary.json and close what was open."""
-    life.spend()
+    execution.spend()
     summary = Summary(
         status=status,
         metrics=figures or {},
-        seed=life.run.seed,
+        seed=execution.run.seed,
         versions=versions_here(),
         git=git_here(),
-        cost=life.progress.cost,
-        synchronous=life.run.hardware.staleness == 0,
-        reproducible=is_reproducible(life.run.env),
-        steps=life.progress.step,
-        policy=life.policy if figures else "",
-        evaluate=life.run.config.get("evaluate", {}) if figures else {},
-        reward_range=reward_range_of(life.run.env, max(life.run.evaluate.max_rounds, default=None))
+        cost=execution.progress.cost,
+        synchronous=execution.run.hardware.staleness == 0,
+        reproducible=is_reproducible(execution.run.env),
+        steps=execution.progress.step,
+        policy=execution.policy if figures else "",
+        evaluate=execution.run.config.get("evaluate", {}) if figures else {},
+        reward_range=reward_range_of(execution.run.env, max(execution.run.evaluate.max_rounds, default=None))
         if figures
         else None,
-        agents={part: agent for part, (agent,) in life.run.measured_agents.items() if agent},
-        notes=life.notes,
-        warnings=(*life.warnings, *warnings_of(life.run, read_metrics(life.run.folder / METRICS), figures or {})),
+        agents={part: agent for part, (agent,) in execution.run.measured_agents.items() if agent},
+        notes=execution.notes,
+        warnings=(
+            *execution.warnings,
+            *warnings_of(execution.run, read_metrics(execution.run.folder / METRICS), figures or {}),
+        ),
         ended=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )
-    if life.process.ranks.is_first and (
-        status == "finished" or finished_before(life.run.folder)[0] < life.progress.step
+    if execution.process.ranks.is_first and (
+        status == "finished" or finished_before(execution.run.folder)[0] < execution.progress.step
     ):
-        write_summary(life.run.folder / SUMMARY, summary)
+        write_summary(execution.run.folder / SUMMARY, summary)
     ends = {name: (figure.value, figure.low, figure.high) for name, figure in summary.metrics.items()}
-    for dashboard in life.dashboards:
+    for dashboard in execution.dashboards:
         dashboard.finish(ends, int(status != "finished"))
     return summary
 
 
-def read_finished(life: Life) -> Summary | None:
+def read_finished(execution: Execution) -> Summary | None:
     """The summary of a run that is finished as it is wanted; None where something is left to do."""
-    steps, summary = finished_before(life.run.folder)
-    return summary if steps == life.run.steps else None
+    steps, summary = finished_before(execution.run.folder)
+    return summary if steps == execution.run.steps else None
 
 
 def finished_before(folder: Path) -> tuple[int, Summary | None]:
@@ -67,13 +70,13 @@ def finished_before(folder: Path) -> tuple[int, Summary | None]:
 
 
 @contextmanager
-def record_end(life: Life) -> Iterator[None]:
+def record_end(execution: Execution) -> Iterator[None]:
     """However the block ends before its time, summary.json says so."""
     try:
         yield
     except InterruptedRunError:
-        end(life, "interrupted")
+        end(execution, "interrupted")
         raise
     except BaseException:
-        end(life, "failed")
+        end(execution, "failed")
         raise

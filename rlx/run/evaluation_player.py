@@ -12,7 +12,7 @@ from rlx.record.cache import in_words, time_of
 from rlx.record.store import growing, save
 from rlx.rollout.distributed import distribute
 from rlx.rollout.play import Rollout
-from rlx.run.life import Life
+from rlx.run.execution import Execution
 from rlx.run.stored_evaluation import (
     evaluation_path,
     is_begun,
@@ -34,7 +34,7 @@ Act = Callable[..., Rollout]
 class EvaluationPlayer:
     """Gives the episodes of one evaluation of a run, and plays none of them twice."""
 
-    life: Life
+    execution: Execution
     act: Act
     noun: str
     key: str
@@ -47,10 +47,10 @@ class EvaluationPlayer:
         run, then new ones."""
         own, others = self.path(max_rounds), self.path_of_others(max_rounds)
         found = self.stored(own, starts)
-        if found is None and others is not None and not is_begun(self.life.process, own, self.key):
-            kept = read_evaluation(self.life.process, others, starts)
+        if found is None and others is not None and not is_begun(self.execution.process, own, self.key):
+            kept = read_evaluation(self.execution.process, others, starts)
             if kept is not None:
-                say_cached(self.life, self.noun, others)
+                say_cached(self.execution, self.noun, others)
                 return kept
         if found is None:
             found = self.play_rest(max_rounds, sampling, starts)
@@ -58,29 +58,29 @@ class EvaluationPlayer:
         return found
 
     def path(self, max_rounds: int | None) -> Path:
-        return evaluation_path(self.life.run, self.noun, max_rounds)
+        return evaluation_path(self.execution.run, self.noun, max_rounds)
 
     def path_of_others(self, max_rounds: int | None) -> Path | None:
         return None if self.cache is None else self.cache / f"{name_rounds(max_rounds)}.jsonl"
 
     def stored(self, path: Path, starts: Sequence[Start]) -> list[Trajectory] | None:
         """Return the run's own episodes where they are those of this policy and these settings."""
-        process = self.life.process
+        process = self.execution.process
         return read_evaluation(process, path, starts) if is_of(process, path, self.key) else None
 
     def count(self, found: Sequence[Trajectory], starts: Sequence[Start], max_rounds: int | None) -> None:
         """Count what the episodes cost, and keep them for other runs."""
-        num = self.life.run.evaluate.num_samples
+        num = self.execution.run.evaluate.num_samples
         groups = group_by_task([start.task for start in starts[::num]], found, num)
-        self.life.spend(groups)
+        self.execution.spend(groups)
         others = self.path_of_others(max_rounds)
-        if self.life.process.ranks.is_first and others is not None:
-            save_for_others(self.life, others, groups, max_rounds)
+        if self.execution.process.ranks.is_first and others is not None:
+            save_for_others(self.execution, others, groups, max_rounds)
 
     def play_rest(self, max_rounds: int | None, sampling: Sampling, starts: Sequence[Start]) -> list[Trajectory]:
         """Play, on all ranks, the episodes that were not stored before an interrupt, and store each as it ends."""
-        process, path = self.life.process, self.path(max_rounds)
-        run, ranks = self.life.run, process.ranks
+        process, path = self.execution.process, self.path(max_rounds)
+        run, ranks = self.execution.run, process.ranks
         rollout = self.act(run.env, sampling, ("evaluate", run.evaluate.seed), max_rounds=max_rounds)
         process.pulse.at(f"evaluation of {PLAYED[self.noun]}")
         done = read_parts(process, path, self.key)
@@ -106,18 +106,18 @@ class EvaluationPlayer:
         store_evaluation(self.path(max_rounds), self.key, groups, max_rounds)
 
 
-def say_cached(life: Life, noun: str, path: Path) -> None:
+def say_cached(execution: Execution, noun: str, path: Path) -> None:
     """Say that an evaluation is another run's, on the screen and in the summary."""
-    made = life.process.ranks.first(lambda: in_words(time_of(path)))
+    made = execution.process.ranks.first(lambda: in_words(time_of(path)))
     note = f"evaluation of {PLAYED[noun]}: found in the cache, made {made}; cost.tokens does not count it"
-    if note not in life.notes:
-        life.process.screen.say(note)
-        life.notes = (*life.notes, note)
+    if note not in execution.notes:
+        execution.process.screen.say(note)
+        execution.notes = (*execution.notes, note)
 
 
-def save_for_others(life: Life, path: Path, groups: Sequence[Group], max_rounds: int | None) -> None:
+def save_for_others(execution: Execution, path: Path, groups: Sequence[Group], max_rounds: int | None) -> None:
     """Keep an evaluation in the cache, as far as the cache can be written."""
     try:
         save(path, groups, max_rounds=max_rounds)
     except OSError as error:
-        life.process.screen.say(f"the evaluation is not kept in the cache: {error}")
+        execution.process.screen.say(f"the evaluation is not kept in the cache: {error}")

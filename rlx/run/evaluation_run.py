@@ -14,10 +14,10 @@ from rlx.record.folder import CHECKPOINTS, EVALUATIONS, FREE_KEYS, METRICS, STEP
 from rlx.record.sources import code_digest
 from rlx.run.closing import show_results
 from rlx.run.ending import end, read_finished, record_end
+from rlx.run.execution import Execution, fetch_first, open_run
 from rlx.run.fleet import open_fleet
 from rlx.run.inputs import data_of
 from rlx.run.judge import floor_beside, judge
-from rlx.run.life import Life, fetch_first, open_run
 from rlx.run.report import model_name, name_of
 from rlx.run.run import Run
 from rlx.run.trainee import build_policy
@@ -54,29 +54,33 @@ def evaluate_model(run: Run, screen: Screen | None = None, *, label: str = "", n
     """Evaluate the run's model, which has learned for `run.steps`; on as many processes as were started. What was
     evaluated before is told again."""
     refuse_trained(run.folder)
-    with open_run(run, screen, trains=False) as life:
-        run, life.policy, life.notes = life.run, run.model.path, tuple(notes)
-        life.advance(step=run.steps)
-        done = read_finished(life) if life.process.ranks.first(lambda: read_finished(life) is not None) else None
-        for line in (*notes, f"{'evaluated before' if done else 'evaluating'}: {life.policy}"):
-            life.process.screen.say(line)
-        fetch_first(life)
-        summary = done or play_model(life)
-        show_results(life, summary, label or model_name(run), "eval")
+    with open_run(run, screen, trains=False) as execution:
+        run, execution.policy, execution.notes = execution.run, run.model.path, tuple(notes)
+        execution.advance(step=run.steps)
+        done = (
+            read_finished(execution)
+            if execution.process.ranks.first(lambda: read_finished(execution) is not None)
+            else None
+        )
+        for line in (*notes, f"{'evaluated before' if done else 'evaluating'}: {execution.policy}"):
+            execution.process.screen.say(line)
+        fetch_first(execution)
+        summary = done or play_model(execution)
+        show_results(execution, summary, label or model_name(run), "eval")
         return summary
 
 
-def play_model(life: Life) -> Summary:
+def play_model(execution: Execution) -> Summary:
     """The run's model on the held-out problems, and the floor beside it."""
-    run = life.run
-    with record_end(life), open_fleet(run, life.process.ranks) as fleet:
+    run = execution.run
+    with record_end(execution), open_fleet(run, execution.process.ranks) as fleet:
         policy = build_policy(run, run.model, fleet)
-        life.process.engine = policy.engine
-        figures = floor_beside(life)
-        weights = life.process.ranks.first(lambda: model_digest(run.model))
-        for evaluation in judge(life, policy.rollout, "eval", weights):
+        execution.process.engine = policy.engine
+        figures = floor_beside(execution)
+        weights = execution.process.ranks.first(lambda: model_digest(run.model))
+        for evaluation in judge(execution, policy.rollout, "eval", weights):
             figures = {**figures, **evaluation.figures}
-        return end(life, "finished", figures)
+        return end(execution, "finished", figures)
 
 
 def refuse_trained(folder: Path) -> None:

@@ -20,8 +20,8 @@ from rlx.record.folder import CHECKPOINTS, RANKS, STEP, digest_of
 from rlx.record.lock import hold
 from rlx.record.sources import code_digest
 from rlx.run.evaluation_player import PLAYED, Act, EvaluationPlayer
+from rlx.run.execution import Execution, errors_of
 from rlx.run.inputs import data_of
-from rlx.run.life import Life, errors_of
 from rlx.run.policies import keep_chosen
 from rlx.run.run import Run
 from rlx.run.stored_evaluation import evaluation_key
@@ -34,21 +34,21 @@ JUDGED_BY = ("env", "protocol", "sampling", "evaluate", "hardware")
 """Settings that the evaluation of a given model depends on."""
 
 
-def judge_run(life: Life, trainee: Trainee) -> Figures:
+def judge_run(execution: Execution, trainee: Trainee) -> Figures:
     """Return the figures of all evaluations: `eval/…` (trained policy), `start/…`, `untrained/…` (no warm start) and
     `random/…` (floor). `gain/…` and `gain_untrained/…` are paired differences."""
     act = partial(trainee.policy.rollout, prepare=trainee.sync, keep=False)
-    ours = judge(life, act, "eval", trainee.learner.num_updates)
-    bare = judge_fixed(life, trainee, "untrained", life.run.model) if judges_untrained(life.run) else []
-    start = judge_fixed(life, trainee, "start", trainee.start)
-    life.policy = f"{CHECKPOINTS}/{STEP}{life.run.steps}"
-    found = floor_beside(life)
+    ours = judge(execution, act, "eval", trainee.learner.num_updates)
+    bare = judge_fixed(execution, trainee, "untrained", execution.run.model) if judges_untrained(execution.run) else []
+    start = judge_fixed(execution, trainee, "start", trainee.start)
+    execution.policy = f"{CHECKPOINTS}/{STEP}{execution.run.steps}"
+    found = floor_beside(execution)
     for evaluations in (bare, start, ours):
         found |= {name: figure for one in evaluations for name, figure in one.figures.items()}
     return (
         found
-        | all_paired(life.run.evaluate, ours, start, "gain")
-        | all_paired(life.run.evaluate, ours, bare, "gain_untrained")
+        | all_paired(execution.run.evaluate, ours, start, "gain")
+        | all_paired(execution.run.evaluate, ours, bare, "gain_untrained")
     )
 
 
@@ -57,57 +57,57 @@ def judges_untrained(run: Run) -> bool:
     return run.evaluate.untrained and run.before() is not None
 
 
-def floor_beside(life: Life) -> Figures:
+def floor_beside(execution: Execution) -> Figures:
     """Return the floor. If random play fails, it is empty and a note says why: nothing that was trained is lost."""
 
     def tell() -> None:
-        life.process.interrupt.check()
-        life.process.pulse.beat()
+        execution.process.interrupt.check()
+        execution.process.pulse.beat()
 
-    life.process.pulse.at("random play")
+    execution.process.pulse.at("random play")
     try:
-        return floor(life.run.evaluate, life.run.env, tell=tell, agents=life.run.measured_agents)
+        return floor(execution.run.evaluate, execution.run.env, tell=tell, agents=execution.run.measured_agents)
     except FloorError as error:
-        life.process.screen.say(f"no random floor: {error}")
+        execution.process.screen.say(f"no random floor: {error}")
         return {}
 
 
-def judge_on_the_way(life: Life, trainee: Trainee, step: int) -> Metrics:
+def judge_on_the_way(execution: Execution, trainee: Trainee, step: int) -> Metrics:
     """`eval/…` of the policy as it is after `step` steps, where evaluate.every asks for it."""
-    every = life.run.evaluate.every
-    if not every or step % every or step == life.run.steps:
+    every = execution.run.evaluate.every
+    if not every or step % every or step == execution.run.steps:
         return {}
-    life.ahead(step)
+    execution.ahead(step)
     act = partial(trainee.policy.rollout, prepare=trainee.sync, keep=False)
-    found = judge(life, act, "eval", trainee.learner.num_updates)
-    if life.run.algo.frozen_policy:
+    found = judge(execution, act, "eval", trainee.learner.num_updates)
+    if execution.run.algo.frozen_policy:
         trainee.restore()
     return {name: value for evaluation in found for name, value in values(evaluation.figures).items()}
 
 
-def judge_fixed(life: Life, trainee: Trainee, noun: str, model: Model) -> list[Evaluation]:
+def judge_fixed(execution: Execution, trainee: Trainee, noun: str, model: Model) -> list[Evaluation]:
     """Evaluate a model that the run does not change, or read what another run left of its evaluation."""
 
-    run = life.run
+    run = execution.run
 
     def prepare() -> None:
-        with in_turn(life):
+        with in_turn(execution):
             trainee.begin(model)
 
     config = {key: run.config[key] for key in JUDGED_BY}
     config |= {"code": code_digest(config), **data_of(run.env), **keep_chosen(run.config)}
     digest = digest_of({"config": config, "model": model_digest(model), "format": FORMAT})
     act = partial(trainee.policy.rollout, prepare=prepare, keep=False)
-    return judge(life, act, noun, digest, cache=None if run.is_served else cache_folder() / EVALUATED / digest)
+    return judge(execution, act, noun, digest, cache=None if run.is_served else cache_folder() / EVALUATED / digest)
 
 
 @contextmanager
-def in_turn(life: Life) -> Iterator[None]:
+def in_turn(execution: Execution) -> Iterator[None]:
     """Let one process of a machine work at a time, so that its memory holds a whole model once."""
-    if life.process.ranks.size == 1:
+    if execution.process.ranks.size == 1:
         yield
         return
-    with hold(life.run.folder / RANKS / f".load-{gethostname()}", wait=True):
+    with hold(execution.run.folder / RANKS / f".load-{gethostname()}", wait=True):
         yield
 
 
@@ -121,22 +121,24 @@ def all_paired(settings: Evaluate, ours: Sequence[Evaluation], theirs: Sequence[
     return found
 
 
-def judge(life: Life, act: Act, noun: str, policy: str | int, *, cache: Path | None = None) -> list[Evaluation]:
+def judge(
+    execution: Execution, act: Act, noun: str, policy: str | int, *, cache: Path | None = None
+) -> list[Evaluation]:
     """Play the held-out tasks and say how it went under every budget; the episodes are stored for replay. What has been
     played of it is not played again: by another run, where `cache` has it, or by this one before it was cut off."""
-    run = life.run
-    player = EvaluationPlayer(life=life, act=act, noun=noun, key=evaluation_key(run, policy), cache=cache)
+    run = execution.run
+    player = EvaluationPlayer(execution=execution, act=act, noun=noun, key=evaluation_key(run, policy), cache=cache)
     longest, agents = run.sampling.max_context, run.measured_agents
     evaluations = evaluate(run.evaluate, run.env, player.play, max_context=longest, noun=noun, agents=agents)
-    say_errors(life, noun, evaluations[0].groups)
-    for made in evaluations if life.process.ranks.is_first else ():
+    say_errors(execution, noun, evaluations[0].groups)
+    for made in evaluations if execution.process.ranks.is_first else ():
         player.store(made.groups, made.max_rounds)
     return evaluations
 
 
-def say_errors(life: Life, noun: str, groups: Sequence[Group]) -> None:
+def say_errors(execution: Execution, noun: str, groups: Sequence[Group]) -> None:
     """Say how many episodes of an evaluation ended in an error, and the first of these."""
     errors = errors_of(groups)
     if errors:
         count, first = format_count(len(errors), "episode"), " ".join(errors[0].split())[:300]
-        life.process.screen.say(f"{count} of {PLAYED[noun]} ended in an error; the first: {first}")
+        execution.process.screen.say(f"{count} of {PLAYED[noun]} ended in an error; the first: {first}")

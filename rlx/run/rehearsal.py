@@ -30,7 +30,7 @@ from rlx.rollout.growth import all_at_once
 from rlx.rollout.play import Rollout
 from rlx.rollout.scheduler import Scheduler, answer_at_once
 from rlx.rollout.speech import Speech
-from rlx.run.life import Life, RunError
+from rlx.run.execution import Execution, RunError
 from rlx.run.rehearsed import NUM_REHEARSED, list_rehearsed
 from rlx.run.run import Run
 from rlx.run.task_warnings import task_warnings
@@ -114,22 +114,22 @@ class FreshThreads(Executor):
             thread.join()
 
 
-def rehearse(life: Life) -> None:
+def rehearse(execution: Execution) -> None:
     """Play a few episodes of every environment whose tasks a new run samples, by rank 0; RunError where threads break
     them."""
 
     def play() -> None:
-        for stage, name, env in list_rehearsed(life.run):
-            rehearse_one(life, stage, name, env)
+        for stage, name, env in list_rehearsed(execution.run):
+            rehearse_one(execution, stage, name, env)
             for text in task_warnings(stage, name, env):
-                life.warn(text)
+                execution.warn(text)
 
-    if life.run.steps and not life.process.ranks.broadcast((life.run.folder / METRICS).exists()):
-        life.process.pulse.at("rehearsal of the environment", resting=True)
-        life.process.ranks.first(play)
+    if execution.run.steps and not execution.process.ranks.broadcast((execution.run.folder / METRICS).exists()):
+        execution.process.pulse.at("rehearsal of the environment", resting=True)
+        execution.process.ranks.first(play)
 
 
-def rehearse_one(life: Life, run: Run, name: str, env: Environment) -> None:
+def rehearse_one(execution: Execution, run: Run, name: str, env: Environment) -> None:
     """Play one environment alone and together, and compare."""
     tasks = [replace(task, env=name) for task in islice(env.tasks("train", run.seed), NUM_REHEARSED)]
     starts = [Start(task=task, sample=sample) for sample, task in enumerate([*tasks, *tasks[:1]])]
@@ -138,15 +138,15 @@ def rehearse_one(life: Life, run: Run, name: str, env: Environment) -> None:
     where = f"env {name}" if name else "env"
 
     def rollout() -> Rollout:
-        return rollout_of(run, texts, len(env.agents), life.process.interrupt.check)
+        return rollout_of(run, texts, len(env.agents), execution.process.interrupt.check)
 
     alone = play_alone(rollout(), starts)
     broken = [one.error for one in alone if one.status == "error"]
     if broken:
-        life.warn(f"{where}: an episode played before training ended in an error: {broken[0]}")
+        execution.warn(f"{where}: an episode played before training ended in an error: {broken[0]}")
         return
     if faults:
-        life.warn(f"{where}: {faults[0]}")
+        execution.warn(f"{where}: {faults[0]}")
     ahead = run.hardware.staleness > 0
     together = play_together(rollout(), starts, ahead=ahead)
     if errors_in(together) and errors_in(again := play_together(rollout(), starts, ahead=ahead)):
@@ -156,10 +156,10 @@ def rehearse_one(life: Life, run: Run, name: str, env: Environment) -> None:
     if difference := first_difference(alone, together):
         stable = not first_difference(alone, play_alone(rollout(), starts))
         if stable and (
-            isolated := first_difference(alone, isolated_in_threads(run, texts, starts, len(env.agents), life))
+            isolated := first_difference(alone, isolated_in_threads(run, texts, starts, len(env.agents), execution))
         ):
             raise RunError(f"{where}: {explain_thread_error(isolated, env)}")
-        life.warn(
+        execution.warn(
             f"{where}: episodes that live at the same time are answered differently from episodes played alone "
             f"({difference}): keep all state of an episode in the object that start() returns, or set "
             "replayable = False"
@@ -237,15 +237,15 @@ def play_alone(rollout: Rollout, starts: Sequence[Start]) -> list[Trajectory]:
 
 
 def play_one(rollout: Rollout, start: Start, session: int) -> Trajectory:
-    life = play_episode(rollout.worlds[start.task.env], rollout.sampling, start, rollout.stream, session)
+    coroutine = play_episode(rollout.worlds[start.task.env], rollout.sampling, start, rollout.stream, session)
     try:
-        asked = next(life)
+        asked = next(coroutine)
         while True:
             if isinstance(asked, Request):
                 rollout.engine.add(asked)
-                asked = life.send(rollout.engine.step()[0][1])
+                asked = coroutine.send(rollout.engine.step()[0][1])
             else:
-                asked = answer_at_once(life, asked)
+                asked = answer_at_once(coroutine, asked)
     except StopIteration as end:
         played: Trajectory = end.value
         return played
@@ -263,10 +263,10 @@ def play_together(rollout: Rollout, starts: Sequence[Start], *, ahead: bool) -> 
 
 
 def isolated_in_threads(
-    run: Run, texts: Sequence[Sequence[str]], starts: Sequence[Start], num_agents: int, life: Life
+    run: Run, texts: Sequence[Sequence[str]], starts: Sequence[Start], num_agents: int, execution: Execution
 ) -> list[Trajectory]:
     """Play episodes one after another, every call on another thread: what differs then is not shared state."""
-    rollouts = [rollout_of(run, [lines], num_agents, life.process.interrupt.check) for lines in texts]
+    rollouts = [rollout_of(run, [lines], num_agents, execution.process.interrupt.check) for lines in texts]
     return [play_together(one, [start], ahead=False)[0] for one, start in zip(rollouts, starts, strict=True)]
 
 

@@ -17,7 +17,7 @@ from rlx.record.store import step_path
 from rlx.record.track import metrics_gap, truncate_metrics
 from rlx.run import curriculum
 from rlx.run.ending import finished_before, read_finished
-from rlx.run.life import Life, RunError
+from rlx.run.execution import Execution, RunError
 from rlx.run.progress import Progress, ProgressError, read_progress
 from rlx.run.trainee import Trainee
 from rlx.types import Group
@@ -27,70 +27,72 @@ RESTORE = "restore it, or choose another hydra.run.dir"
 BEGIN_AGAIN = "restore one, or move what is there away to begin again"
 
 
-def resume(life: Life, trainee: Trainee) -> dict[int, list[Group]]:
+def resume(execution: Execution, trainee: Trainee) -> dict[int, list[Group]]:
     """Load the newest good checkpoint and its progress, and cut the metrics back to it. Return the rollouts that were
     played ahead, by step."""
-    newest = newest_of(life)
-    start = replace(life.progress, step=0, memory=begin_state(life.run.algo), counts=curriculum.begin(life.run))
+    newest = newest_of(execution)
+    start = replace(
+        execution.progress, step=0, memory=begin_state(execution.run.algo), counts=curriculum.begin(execution.run)
+    )
     if newest is None:
-        refuse_lost(life)
-        life.progress = start
+        refuse_lost(execution)
+        execution.progress = start
     else:
-        progress = continue_from(life, newest, start)
-        trainee.learner.load(newest, life.process.pulse.beat)
-        life.progress = progress
-        life.process.screen.say(f"resumed from {newest}")
-    step = life.progress.step
-    life.process.ranks.first(lambda: cut_metrics(life, step))
-    return {} if newest is None else {one: load_groups(step_path(newest, one + 1)) for one in life.progress.ahead}
+        progress = continue_from(execution, newest, start)
+        trainee.learner.load(newest, execution.process.pulse.beat)
+        execution.progress = progress
+        execution.process.screen.say(f"resumed from {newest}")
+    step = execution.progress.step
+    execution.process.ranks.first(lambda: cut_metrics(execution, step))
+    return {} if newest is None else {one: load_groups(step_path(newest, one + 1)) for one in execution.progress.ahead}
 
 
-def continue_from(life: Life, checkpoint: Path, start: Progress) -> Progress:
+def continue_from(execution: Execution, checkpoint: Path, start: Progress) -> Progress:
     """Return the progress that a checkpoint holds, with the states of a `start` where it holds none. RunError where the
     run cannot continue from it."""
     try:
         progress = read_progress(checkpoint)
     except ProgressError as error:
         raise RunError(f"{error}: {BEGIN_AGAIN}") from None
-    if progress.data and progress.data != data_version_of(life.run.env):
+    if progress.data and progress.data != data_version_of(execution.run.env):
         raise RunError(f"env: its data set is not what it was when {checkpoint} was made: {RESTORE}")
     return replace(progress, memory=progress.memory or start.memory, counts=progress.counts or start.counts)
 
 
-def refuse_lost(life: Life) -> None:
+def refuse_lost(execution: Execution) -> None:
     """Refuse to begin a finished run again that lost its checkpoints: its metrics would be dropped."""
 
     def look() -> None:
-        if finished_before(life.run.folder)[1] is not None:
-            path = life.run.folder / SUMMARY
+        if finished_before(execution.run.folder)[1] is not None:
+            path = execution.run.folder / SUMMARY
             raise RunError(f"{path} is of a finished run, of which no checkpoint is left: choose another hydra.run.dir")
 
-    life.process.ranks.first(look)
+    execution.process.ranks.first(look)
 
 
-def cut_metrics(life: Life, step: int) -> None:
+def cut_metrics(execution: Execution, step: int) -> None:
     """Drop the metrics of steps that will be done again. Where some of those before are missing, say so, and keep the
     file as it was."""
-    path = life.run.folder / METRICS
+    path = execution.run.folder / METRICS
     missing = metrics_gap(path, step)
     if missing:
         kept = f"; as it was, it is now {copy_aside(path)}" if path.exists() else ""
-        life.process.screen.say(f"{path}: {missing}; the run goes on from step {step}{kept}")
+        execution.process.screen.say(f"{path}: {missing}; the run goes on from step {step}{kept}")
     truncate_metrics(path, step)
 
 
-def newest_of(life: Life) -> Path | None:
+def newest_of(execution: Execution) -> Path | None:
     """The newest good checkpoint, as rank 0 sees it; those that are not good are told of. RunError if none is good."""
 
     def find() -> str:
-        newest, warnings = newest_good(life.checkpoints, life.process.pulse.beat)
+        newest, warnings = newest_good(execution.checkpoints, execution.process.pulse.beat)
         if warnings and newest is None:
-            raise RunError(f"{life.checkpoints} has no good checkpoint ({warnings[0]}): {BEGIN_AGAIN}")
+            raise RunError(f"{execution.checkpoints} has no good checkpoint ({warnings[0]}): {BEGIN_AGAIN}")
         for warning in warnings:
-            life.process.screen.say(warning)
+            execution.process.screen.say(warning)
         return "" if newest is None else str(newest)
 
-    found = life.process.ranks.first(find)
+    found = execution.process.ranks.first(find)
     return Path(found) if found else None
 
 
@@ -98,10 +100,10 @@ def is_no_folder(path: Path) -> bool:
     return os.path.lexists(path) and not path.is_dir()
 
 
-def set_aside_bad(life: Life, path: Path, is_bad: Callable[[Path], bool] = is_no_folder) -> None:
+def set_aside_bad(execution: Execution, path: Path, is_bad: Callable[[Path], bool] = is_no_folder) -> None:
     """Move aside what cannot be used in a cache, to be made again."""
     if is_bad(path):
-        life.process.screen.say(f"{path} is damaged: made again; what was there is now {set_aside(path)}")
+        execution.process.screen.say(f"{path} is damaged: made again; what was there is now {set_aside(path)}")
 
 
 def lost_all(checkpoints: Path) -> bool:
@@ -110,21 +112,21 @@ def lost_all(checkpoints: Path) -> bool:
     return newest is None and bool(warnings)
 
 
-def find_finished(life: Life) -> Summary | None:
+def find_finished(execution: Execution) -> Summary | None:
     """Return the summary of a run that has nothing left to do, and name what its folder lacks; None of another."""
-    if not life.process.ranks.first(lambda: read_finished(life) is not None):
+    if not execution.process.ranks.first(lambda: read_finished(execution) is not None):
         return None
-    for line in faults(life) if life.process.ranks.is_first else ():
-        life.process.screen.say(line)
-    return read_finished(life)
+    for line in faults(execution) if execution.process.ranks.is_first else ():
+        execution.process.screen.say(line)
+    return read_finished(execution)
 
 
-def faults(life: Life) -> Iterator[str]:
+def faults(execution: Execution) -> Iterator[str]:
     """Yield a line for each thing that a finished run has lost."""
-    newest, warnings = newest_good(life.checkpoints)
+    newest, warnings = newest_good(execution.checkpoints)
     yield from warnings
     if newest is None:
-        yield f"{life.checkpoints} has no good checkpoint: the run can be neither evaluated nor made longer"
-    missing = metrics_gap(life.run.folder / METRICS, life.run.steps)
+        yield f"{execution.checkpoints} has no good checkpoint: the run can be neither evaluated nor made longer"
+    missing = metrics_gap(execution.run.folder / METRICS, execution.run.steps)
     if missing:
-        yield f"{life.run.folder / METRICS}: {missing}"
+        yield f"{execution.run.folder / METRICS}: {missing}"

@@ -17,8 +17,8 @@ from rlx.model.load import Model, local_folder
 from rlx.record.cache import WARM, cache_folder, refusal
 from rlx.record.folder import LOCK, digest_of
 from rlx.record.sources import code_digest, file_digest
+from rlx.run.execution import Execution
 from rlx.run.inputs import data_of
-from rlx.run.life import Life
 from rlx.run.policies import keep_chosen
 from rlx.run.progress import RUN_FILE
 from rlx.run.run import Run
@@ -72,14 +72,14 @@ def warm_model(run: Run, learn: Callable[[Run], Path]) -> Model:
     return replace(run.model, path=str(learn(replace(before, folder=cache_folder() / WARM / start_digest(run)))))
 
 
-def place_stage(life: Life, stage: Run) -> Run:
+def place_stage(execution: Execution, stage: Run) -> Run:
     """Return the stage in the folder that it is kept in: the cache's; where the cache cannot be written, one inside the
     run's own folder, which begins as a copy of what the cache holds."""
 
     def look() -> str:
         if not refusal():
             return str(stage.folder)
-        own = life.run.folder / WARM / stage.folder.name
+        own = execution.run.folder / WARM / stage.folder.name
         if stage.folder.is_dir() and not own.exists():
             aside = own.with_name(f".{own.name}.part")
             shutil.rmtree(aside, ignore_errors=True)
@@ -87,4 +87,4 @@ def place_stage(life: Life, stage: Run) -> Run:
             aside.rename(own)
         return str(own)
 
-    return replace(stage, folder=Path(life.process.ranks.first(look)))
+    return replace(stage, folder=Path(execution.process.ranks.first(look)))

@@ -21,7 +21,7 @@ from rlx.record.store import save
 from rlx.record.track import is_number, read_metrics
 from rlx.rollout.distributed import distribute
 from rlx.rollout.measure import measure
-from rlx.run.life import Life
+from rlx.run.execution import Execution
 from rlx.run.process import Process
 from rlx.run.run import Run
 from rlx.run.trainee import Trainee
@@ -115,33 +115,33 @@ def result_of(steps: int, lines: Sequence[Mapping[str, Any]], groups: Sequence[G
     )
 
 
-def try_out(life: Life, stage: Run, trainee: Trainee) -> WarmResult:
+def try_out(execution: Execution, stage: Run, trainee: Trainee) -> WarmResult:
     """Play a few training tasks with the policy of a warm start, sampled as in training, and store what came of it."""
-    life.process.pulse.at("episodes of the warm start's policy")
+    execution.process.pulse.at("episodes of the warm start's policy")
     act = trainee.policy.rollout(
         stage.env,
         stage.sampling,
         ("warm start", stage.seed),
         prepare=trainee.sync,
-        check=life.process.interrupt.check,
-        progress=life.process.note_end,
+        check=execution.process.interrupt.check,
+        progress=execution.process.note_end,
     )
-    player = distribute(act, life.process.ranks, stage.hardware.players(life.process.ranks.size))
+    player = distribute(act, execution.process.ranks, stage.hardware.players(execution.process.ranks.size))
     tasks = list(islice(stage.env.tasks("train", stage.seed + 1), NUM_DECIDING if stage.extend else NUM_TASKS))
     groups = player.sample(independent(1), tasks)
     told = asdict(result_of_stage(stage, read_metrics(stage.folder / METRICS), groups))
-    result = WarmResult(**life.process.ranks.broadcast(told))
-    if life.process.ranks.is_first:
+    result = WarmResult(**execution.process.ranks.broadcast(told))
+    if execution.process.ranks.is_first:
         path = stage.folder / TRAJECTORIES / f"result-{stage.steps}.jsonl"
         save(path, groups, max_rounds=stage.env.max_rounds)
         write_aside(result_path(stage), json.dumps(asdict(result)) + "\n")
     return result
 
 
-def stored_result(life: Life, stage: Run) -> WarmResult | None:
+def stored_result(execution: Execution, stage: Run) -> WarmResult | None:
     """Return rank 0's stored result on every rank."""
-    found = read_result(stage) if life.process.ranks.is_first else None
-    told = life.process.ranks.broadcast(None if found is None else asdict(found))
+    found = read_result(stage) if execution.process.ranks.is_first else None
+    told = execution.process.ranks.broadcast(None if found is None else asdict(found))
     return None if told is None else WarmResult(**told)
 
 
@@ -159,9 +159,9 @@ def goes_on(before: WarmResult | None, now: WarmResult) -> bool:
     return now.lack != "" and (before is None or now.loss < STILL_FALLS * before.loss)
 
 
-def last_step(life: Life) -> int:
+def last_step(execution: Execution) -> int:
     """Return the step of the newest good checkpoint; 0 without one."""
-    newest, _ = newest_good(life.checkpoints, life.process.pulse.beat)
+    newest, _ = newest_good(execution.checkpoints, execution.process.pulse.beat)
     return 0 if newest is None else int(newest.name.removeprefix(STEP))
 
 

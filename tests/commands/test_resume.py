@@ -15,7 +15,7 @@ from rlx.config.check import ConfigError
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.ranks import ALONE
 from rlx.record.folder import COMMAND, FolderError, claim_config, read_config
-from rlx.run.life import record_words
+from rlx.run.execution import record_words
 from rlx.run.run import Run
 from tests.errors import raises_naming
 

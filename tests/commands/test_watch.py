@@ -27,7 +27,7 @@ from rlx.commands.watch import (
     SEARCH,
     WIDTH,
     Watcher,
-    last_life,
+    last_execution,
     last_warning,
     notes_of,
     sparkline,
@@ -228,7 +228,7 @@ def test_hostile_text_is_plain(tmp_path: Path, terminal: bool) -> None:
 @given(TEXTS)
 def test_whatever_a_log_says_a_line_is_plain_text(text: str) -> None:
     lines = f"{T} began: {text}\n{T} warning: {text}\n{T} ended by {text}\n{text}".splitlines()
-    found = [last_warning(last_life(lines), 1), *map(one_line, last_life(lines))]
+    found = [last_warning(last_execution(lines), 1), *map(one_line, last_execution(lines))]
     assert not dangers("".join(found))
     assert max(map(len, found)) <= 200
 

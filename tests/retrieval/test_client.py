@@ -272,7 +272,7 @@ def test_a_lost_server_stops_the_run_and_counts_no_episode_as_failed() -> None:
 
     task = next(islice(QA().tasks("train", 0), 1))
     world: Any = type("World", (), {"env": QA(), "remembering": lambda self, agent: None})()
-    life = play_episode(world, Sampling(), Start(task=task, sample=0), (), 0)
-    next(life)
+    coroutine = play_episode(world, Sampling(), Start(task=task, sample=0), (), 0)
+    next(coroutine)
     with raises_naming(LostServiceError, "gone"):
-        life.throw(LostServiceError("gone"))  # as a stage hands on what an environment raises
+        coroutine.throw(LostServiceError("gone"))  # as a stage hands on what an environment raises

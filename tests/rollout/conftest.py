@@ -228,7 +228,7 @@ class Kit:
 
     @staticmethod
     def on_ranks(size: int, live: Callable[[Any], Any]) -> list[Any]:
-        """What each of so many ranks makes of its life."""
+        """Return what each rank computes."""
         barrier, table = threading.Barrier(size), [None] * size
         with ThreadPoolExecutor(size) as threads:
             return list(threads.map(lambda rank: live(Ranks(rank, size, table, barrier)), range(size)))

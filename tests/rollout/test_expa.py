@@ -53,15 +53,15 @@ class Agent(Episode):
             num_ids=self.actions.first, eos_ids=frozenset({self.eos}), spelled=token_bytes(tokenizer)
         )
         start = Start(task=env.describe("sort", numbers), sample=0)
-        self.life: Generator[Any, Any, Trajectory] = play_episode(
+        self.playing: Generator[Any, Any, Trajectory] = play_episode(
             worlds_of(env, self.speech)[""], Sampling(max_context=1000), start, ("figure 2",), session=0
         )
-        self.go_on(next(self.life))
+        self.go_on(next(self.playing))
 
     def go_on(self, asked: Any) -> None:
         """Do what the environment is asked, up to the next completion."""
         while not isinstance(asked, Request):
-            asked = self.life.send(asked())
+            asked = self.playing.send(asked())
         self.request = asked
         self.row: RequestRow = open_row(0, asked, self.automaton, self.vocabulary)
 
@@ -106,7 +106,7 @@ class Agent(Episode):
 
     def step(self, stop: Stop) -> None:
         """The environment's step: o_t, z_t+1 and exit."""
-        self.go_on(self.life.send(self.row.complete(stop, 0)))
+        self.go_on(self.playing.send(self.row.complete(stop, 0)))
 
 
 def speech_over(tokenizer: Any, env: Sorting) -> Speech:
@@ -166,9 +166,9 @@ def test_figure_2() -> None:
     assert agent.choose(agent.eos) == "eos"
     done = agent.row.complete("eos", 0)
     assert done.chosen_ids == ()
-    act = agent.life.send(done)
+    act = agent.playing.send(done)
     try:
-        agent.life.send(act())
+        agent.playing.send(act())
     except StopIteration as end:
         told = end.value
     assert (told.status, told.success, told.reward) == ("done", True, 1.0)

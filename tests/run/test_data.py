@@ -15,8 +15,8 @@ from rlx.env.countdown import data_set
 from rlx.env.countdown.countdown import Countdown
 from rlx.env.mixed.mixture import Mixture, Portion
 from rlx.env.questions.qa import QA
+from rlx.run.execution import RunError
 from rlx.run.inputs import data_of
-from rlx.run.life import RunError
 from rlx.run.stored_evaluation import evaluation_key
 from rlx.run.warm import warm_config
 from rlx.tool.lend import Lend

@@ -17,8 +17,8 @@ from rlx.hardware.interrupt import Interrupt
 from rlx.hardware.ranks import ALONE
 from rlx.record.folder import RANKS
 from rlx.run import trainee
+from rlx.run.execution import Execution
 from rlx.run.judge import floor_beside, in_turn
-from rlx.run.life import Life
 from rlx.run.process import Process
 from rlx.train import train
 
@@ -45,15 +45,15 @@ def test_the_start_is_loaded_in_the_engine_s_dtype(
 def test_processes_of_a_machine_load_one_after_another(small_run: Build, tmp_path: Path) -> None:
     (tmp_path / RANKS).mkdir()
     two = replace(ALONE, size=2)
-    life = Life(run=small_run(tmp_path), process=Process(screen=QUIET, interrupt=Interrupt(), ranks=two))
+    execution = Execution(run=small_run(tmp_path), process=Process(screen=QUIET, interrupt=Interrupt(), ranks=two))
     order: list[str] = []
 
     def other() -> None:
-        with in_turn(life):
+        with in_turn(execution):
             order.append("second")
 
     thread = threading.Thread(target=other)
-    with in_turn(life):
+    with in_turn(execution):
         thread.start()
         thread.join(0.2)
         order.append("first")
@@ -71,6 +71,6 @@ def test_random_tries_that_fail_behind_a_training_leave_it_without_a_floor_and_s
 ) -> None:
     run = small_run(tmp_path)
     object.__setattr__(run, "env", Stuck())
-    life = Life(run=run, process=Process(screen=Screen(), interrupt=Interrupt(), ranks=ALONE))
-    assert floor_beside(life) == {}
+    execution = Execution(run=run, process=Process(screen=Screen(), interrupt=Interrupt(), ranks=ALONE))
+    assert floor_beside(execution) == {}
     assert "no random floor: env: a random try fails in task " in capsys.readouterr().err

@@ -16,7 +16,7 @@ from rlx.console import Screen
 from rlx.environment import Environment, Episode
 from rlx.hardware.interrupt import Interrupt
 from rlx.record.files import read_json
-from rlx.run.life import Life, RunError
+from rlx.run.execution import Execution, RunError
 from rlx.run.process import Process
 from rlx.run.rehearsal import rehearse
 from rlx.run.run import Run
@@ -72,14 +72,14 @@ class Desk(Episode):
 
 
 @contextmanager
-def life_of(run: Run) -> Iterator[Life]:
-    yield Life(run=run, process=Process(screen=Screen(silent=True), interrupt=Interrupt()))
+def execution_of(run: Run) -> Iterator[Execution]:
+    yield Execution(run=run, process=Process(screen=Screen(silent=True), interrupt=Interrupt()))
 
 
 def warnings(run: Run) -> tuple[str, ...]:
-    with life_of(run) as life:
-        rehearse(life)
-        return life.warnings
+    with execution_of(run) as execution:
+        rehearse(execution)
+        return execution.warnings
 
 
 @pytest.fixture

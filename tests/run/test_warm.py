@@ -16,7 +16,7 @@ from rlx.preflight.prospect import Prospect
 from rlx.preflight.tasks import check_tasks
 from rlx.record.track import is_clock
 from rlx.run.curriculum import TaskError
-from rlx.run.life import Life
+from rlx.run.execution import Execution
 from rlx.run.trainee import Trainee
 from rlx.train import take_step, train
 from tests.errors import raises_naming
@@ -84,10 +84,10 @@ def test_each_stage_is_a_run_of_its_own_kept_by_its_own_content(cache: Path, bui
 def test_a_curriculum_cut_off_in_its_second_stage_goes_on_to_the_same_bits(
     cache: Path, build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def cut_off(life: Life, agent: Trainee, step: int, *told: Any) -> Any:
-        if (life.run.steps, step) == (2, 1):
+    def cut_off(execution: Execution, agent: Trainee, step: int, *told: Any) -> Any:
+        if (execution.run.steps, step) == (2, 1):
             raise InterruptedRunError(15)
-        return take_step(life, agent, step, *told)
+        return take_step(execution, agent, step, *told)
 
     with monkeypatch.context() as patch:
         patch.setattr("rlx.train.take_step", cut_off)

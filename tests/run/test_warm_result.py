@@ -16,7 +16,7 @@ from rlx.hardware.interrupt import InterruptedRunError
 from rlx.record.folder import open_folder
 from rlx.record.lock import who
 from rlx.run import warm_result
-from rlx.run.life import Life
+from rlx.run.execution import Execution
 from rlx.run.process import Process
 from rlx.run.run import Run
 from rlx.run.trainee import Trainee
@@ -124,10 +124,10 @@ def test_a_warm_start_shows_its_loss_and_its_policy_s_own_success_and_is_found_w
         train(small_run(tmp_path / name, *WARM), screen)
         return (tmp_path / name / "log.txt").read_text()
 
-    def cut_off(life: Life, agent: Trainee, step: int, *told: Any) -> Any:
-        if (life.run.steps, step) == (4, 3):
+    def cut_off(execution: Execution, agent: Trainee, step: int, *told: Any) -> Any:
+        if (execution.run.steps, step) == (4, 3):
             raise InterruptedRunError(15)
-        return take_step(life, agent, step, *told)
+        return take_step(execution, agent, step, *told)
 
     with monkeypatch.context() as patch:
         patch.setattr("rlx.train.take_step", cut_off)

@@ -52,7 +52,7 @@ def none_ahead(step: int) -> Mapping[int, list[Group]]:
 
 
 @dataclass(slots=True, kw_only=True)
-class Life:
+class Execution:
     """A run under way: its settings, its process, its progress, and what it reports."""
 
     run: Run
@@ -107,7 +107,7 @@ class Life:
 
 
 @contextmanager
-def open_run(run: Run, screen: Screen | None = None, *, trains: bool = True) -> Iterator[Life]:
+def open_run(run: Run, screen: Screen | None = None, *, trains: bool = True) -> Iterator[Execution]:
     """Open a run: its processes join, its folder is claimed, signals are caught and the heartbeat is watched.
 
     A run that only evaluates (not `trains`) takes as many processes as there are.
@@ -124,7 +124,7 @@ def open_run(run: Run, screen: Screen | None = None, *, trains: bool = True) -> 
         ):
             process = Process(screen=screen, interrupt=interrupt, ranks=ranks, pulse=pulse)
             try:
-                yield Life(run=run, process=process)
+                yield Execution(run=run, process=process)
             finally:
                 if process.engine is not None:
                     process.engine.close()
@@ -166,37 +166,37 @@ def record_words(ranks: Ranks, run: Run, *, trains: bool) -> Iterator[None]:
         raise
 
 
-def fetch_first(life: Life) -> None:
+def fetch_first(execution: Execution) -> None:
     """Fetch the run's inputs from a hub on rank 0, where a signal ends it at once; other ranks read the cache."""
-    wrong = refusal() if life.process.ranks.is_first else ""
+    wrong = refusal() if execution.process.ranks.is_first else ""
     if wrong:
-        life.process.screen.say(f"{wrong}: this run goes on without the cache; RLX_CACHE names another folder")
-    life.process.ranks.first(lambda: fetch_inputs(life.run, life.process.interrupt.check))
-    if not life.process.ranks.is_first:
-        fetch_inputs(life.run, life.process.interrupt.check)
+        execution.process.screen.say(f"{wrong}: this run goes on without the cache; RLX_CACHE names another folder")
+    execution.process.ranks.first(lambda: fetch_inputs(execution.run, execution.process.interrupt.check))
+    if not execution.process.ranks.is_first:
+        fetch_inputs(execution.run, execution.process.interrupt.check)
 
 
-def save_checkpoint(life: Life, trainee: Trainee, step: int) -> None:
+def save_checkpoint(execution: Execution, trainee: Trainee, step: int) -> None:
     """Write a checkpoint after `step` steps: on rank 0 the folder, on others their part of the weights."""
-    life.process.pulse.at(f"checkpoint of step {step}")
+    execution.process.pulse.at(f"checkpoint of step {step}")
     began = time.monotonic()
-    beat = life.process.pulse.beat
-    life.spend()
-    played = life.ahead(step)
+    beat = execution.process.pulse.beat
+    execution.spend()
+    played = execution.ahead(step)
 
     def write(folder: Path) -> None:
         trainee.save(folder, beat)
         for ahead, groups in played.items():
-            save_groups(step_path(folder, ahead + 1), groups, max_rounds=life.run.env.max_rounds)
-        data = data_version_of(life.run.env)
-        write_progress(folder, replace(life.progress, step=step, ahead=tuple(played), data=data))
+            save_groups(step_path(folder, ahead + 1), groups, max_rounds=execution.run.env.max_rounds)
+        data = data_version_of(execution.run.env)
+        write_progress(folder, replace(execution.progress, step=step, ahead=tuple(played), data=data))
 
-    if life.process.ranks.is_first:
-        write_checkpoint(life.checkpoints, step, write, keep=life.run.checkpoint.keep, progress=beat)
+    if execution.process.ranks.is_first:
+        write_checkpoint(execution.checkpoints, step, write, keep=execution.run.checkpoint.keep, progress=beat)
     else:
         trainee.save(None, beat)
-    life.checkpointed_at = time.monotonic()
-    life.saving = life.checkpointed_at - began
+    execution.checkpointed_at = time.monotonic()
+    execution.saving = execution.checkpointed_at - began
 
 
 def keeps_trajectories(run: Run, step: int) -> bool:
@@ -206,40 +206,40 @@ def keeps_trajectories(run: Run, step: int) -> bool:
 
 
 def record_step(
-    life: Life, trainee: Trainee, step: int, metrics: Metrics, groups: Sequence[Group], notes: AllNotes
+    execution: Execution, trainee: Trainee, step: int, metrics: Metrics, groups: Sequence[Group], notes: AllNotes
 ) -> None:
     """Append the metrics of step `step` (from 1), store its trajectories, warn, and write a checkpoint if due."""
-    run = life.run
-    life.advance(step=step)
-    life.spend(groups)
-    metrics = metrics if life.saving is None else {**metrics, "time/checkpoint": life.saving}
-    life.saving = None
-    life.process.store_times(run.folder, step, is_kept=keeps_trajectories(run, step))
-    if life.process.ranks.is_first:
+    run = execution.run
+    execution.advance(step=step)
+    execution.spend(groups)
+    metrics = metrics if execution.saving is None else {**metrics, "time/checkpoint": execution.saving}
+    execution.saving = None
+    execution.process.store_times(run.folder, step, is_kept=keeps_trajectories(run, step))
+    if execution.process.ranks.is_first:
         append_metrics(run.folder / METRICS, step, metrics)
-        life.alarms = life.alarms.add(line := {**metrics, "step": step}, run)
-        for text in life.alarms.due(line, run):
-            life.process.screen.say(f"warning: {text}")
-        for dashboard in life.dashboards:
+        execution.alarms = execution.alarms.add(line := {**metrics, "step": step}, run)
+        for text in execution.alarms.due(line, run):
+            execution.process.screen.say(f"warning: {text}")
+        for dashboard in execution.dashboards:
             dashboard.log(step, metrics)
         if keeps_trajectories(run, step):
             save_groups(step_path(run.folder, step), groups, max_rounds=run.env.max_rounds, notes=notes)
-    if step == run.steps or step % run.checkpoint.every == 0 or is_overdue(life):
-        save_checkpoint(life, trainee, step)
+    if step == run.steps or step % run.checkpoint.every == 0 or is_overdue(execution):
+        save_checkpoint(execution, trainee, step)
 
 
-def is_overdue(life: Life) -> bool:
+def is_overdue(execution: Execution) -> bool:
     """Tell whether the last checkpoint is too old, by rank 0's clock."""
-    minutes = life.run.checkpoint.minutes
+    minutes = execution.run.checkpoint.minutes
     return minutes is not None and bool(
-        life.process.ranks.broadcast(time.monotonic() - life.checkpointed_at > 60 * minutes)
+        execution.process.ranks.broadcast(time.monotonic() - execution.checkpointed_at > 60 * minutes)
     )
 
 
-def keep_evidence(life: Life, step: int, error: NotFiniteError) -> RunError:
+def keep_evidence(execution: Execution, step: int, error: NotFiniteError) -> RunError:
     """Save the micro-batch whose loss or gradient was not finite; return the error to stop with."""
-    path = life.run.folder / "failed" / f"step-{step + 1:06d}.safetensors"
-    if life.process.ranks.is_first:
+    path = execution.run.folder / "failed" / f"step-{step + 1:06d}.safetensors"
+    if execution.process.ranks.is_first:
         path.parent.mkdir(exist_ok=True)
         save_file(error.micro_batch, path)
     is_credit = not error.micro_batch["advantage"].isfinite().all()

@@ -23,7 +23,7 @@ from rlx.rollout.remote.engine import RemoteEngine
 from rlx.run import trainee as trainees
 from rlx.run.evaluation_player import EvaluationPlayer
 from rlx.run.evaluation_run import evaluate_model
-from rlx.run.life import RunError
+from rlx.run.execution import RunError
 from rlx.run.run import WarmStart
 from rlx.tool.python import Python, end_sandboxes
 from rlx.train import train
