@@ -61,7 +61,8 @@ Runs = Mapping[str, Sequence[Path]]
 
 
 def folders_of(members: Sequence[Member]) -> Runs:
-    arms = {member.arm for member in members}
+    """Return the folders of each arm in the order of its members, so that a report is the same each time."""
+    arms = dict.fromkeys(member.arm for member in members)
     return {arm: [member.folder for member in members if member.arm == arm] for arm in arms}
 
 

@@ -327,3 +327,9 @@ def save_to(folder: Path, groups: Any) -> None:
     from rlx.record.store import save
 
     save(folder / "trajectories" / "eval-2.jsonl", groups, max_rounds=2)
+
+
+def test_arms_keep_the_order_of_their_runs(tmp_path: Path) -> None:
+    names = [f"arm{number}" for number in range(9, 0, -1)]
+    arms = [Member(arm=name, seed=0, words=(), waits_for=frozenset(), folder=tmp_path / name) for name in names]
+    assert list(folders_of(arms)) == names
