@@ -15,7 +15,6 @@ REPORT = re.compile(r"reports/\w+/report\.md")
 EARLIER = re.compile(r"\bearlier\b", re.IGNORECASE)
 """Word of a paragraph whose figures are of runs before those of the report."""
 WITHOUT_REPORT = {
-    "earl.md": {"Calc-Bench (Tables 1, 4 and 5, Figure 6)"},
     "gem.md": {"What was tried before"},
     "tool_rloo.md": {"", "What is done", "What it shows", "What was tried with the former model"},
 }
