@@ -44,18 +44,18 @@ def tolerance(hardware: Hardware) -> float:
 
 @dataclass(kw_only=True)
 class HighWater:
-    """Largest total memory of the processes below this one, in bytes. Each reading sums the high-water marks of the
-    processes alive at that moment: an engine may start a short-lived process to inspect a model's class."""
+    """Largest total memory of the processes below this one, in bytes. Each reading sums what the processes alive at
+    that moment hold at most: an engine may start a short-lived process to inspect a model's class."""
 
     most: int = 0
     num: int = 0
 
     def look(self) -> None:
         held = []
-        for pid, _ in children(os.getpid()):
+        for pid, _ in sorted(children(os.getpid())):
             with suppress(OSError):
                 if is_of_the_run(Path(f"/proc/{pid}/cmdline").read_bytes()):
-                    held.append(high_water(Path(f"/proc/{pid}/status").read_text()))
+                    held.append(held_at_most(Path(f"/proc/{pid}/status").read_text(), rollup(pid)))
         if sum(held) > self.most:
             self.most, self.num = sum(held), len(held)
 
@@ -65,9 +65,23 @@ def is_of_the_run(command: bytes) -> bool:
     return bool(command) and b"torch.distributed.run" not in command and b"rlx.launch.rank" not in command
 
 
-def high_water(status: str) -> int:
-    """Read VmHWM from the text of /proc/N/status, in bytes."""
-    lines = [line.split() for line in status.splitlines() if line.startswith("VmHWM:")]
+def rollup(pid: int) -> str:
+    """Return the text of /proc/PID/smaps_rollup; none where the kernel does not say it."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return ""
+
+
+def held_at_most(status: str, rolled: str) -> int:
+    """Return the largest memory of a process in bytes, VmHWM of its status, where a page of n processes counts as 1/n
+    of a page in each: HWM - RSS + PSS. A process that has just been forked shares all of its parent's pages, so without
+    this both would count in full."""
+    return bytes_of("VmHWM", status) - (bytes_of("VmRSS", status) - bytes_of("Pss", rolled) if rolled else 0)
+
+
+def bytes_of(name: str, text: str) -> int:
+    """Read the line `NAME: N kB` of a text of /proc, in bytes; 0 where it has none."""
+    lines = [line.split() for line in text.splitlines() if line.startswith(f"{name}:")]
     return 1024 * int(lines[0][1]) if lines else 0
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from rlx.check.probe import Bars, gone_on
 from rlx.check.selftest import agreement, as_words, check, reductions
-from rlx.check.trial import CLEAR, HighWater, attempt, high_water, phase_of
+from rlx.check.trial import CLEAR, HighWater, attempt, held_at_most, phase_of
 from rlx.config.compose import ConfigError, compose
 from rlx.hardware.profile import Hardware
 from rlx.rollout import choice
@@ -158,9 +158,11 @@ def test_a_run_that_fails_says_why(tmp_path: Path) -> None:
     assert phase_of(tmp_path / "run") == "before its start"
 
 
-def test_the_high_water_mark_of_a_process_is_read() -> None:
-    assert high_water("Name:\tx\nVmHWM:\t   12 kB\nVmRSS:\t 3 kB\n") == 12 * 1024
-    assert high_water("Name: kernel thread") == 0
+def test_a_process_holds_its_high_water_mark_and_a_share_of_each_shared_page() -> None:
+    status = "Name:\tx\nVmHWM:\t   12 kB\nVmRSS:\t 9 kB\n"
+    assert held_at_most(status, "") == 12 * 1024
+    assert held_at_most(status, "Rss:  9 kB\nPss:   4 kB\nPss_Dirty:  3 kB\n") == (12 - 9 + 4) * 1024
+    assert held_at_most("Name: kernel thread", "") == 0
 
 
 def test_memory_is_of_the_processes_of_one_moment() -> None:
@@ -175,6 +177,23 @@ def test_memory_is_of_the_processes_of_one_moment() -> None:
             process.communicate(b"\n")
     assert 150e6 < memory.most - before.most < 250e6
     assert memory.num == before.num + 1
+
+
+def test_a_process_that_has_just_been_forked_holds_nothing_of_its_own() -> None:
+    forks = (
+        "import os; x = bytearray(150_000_000); r, w = os.pipe(); pid = os.fork()\n"
+        "if not pid: os.close(w); os.read(r, 1); os._exit(0)\n"
+        "print('held', flush=True); input(); os.close(w); os.waitpid(pid, 0)"
+    )
+    before, memory = HighWater(), HighWater()
+    before.look()
+    with subprocess.Popen([sys.executable, "-c", forks], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        memory.look()
+        process.communicate(b"\n")
+    assert memory.num == before.num + 2
+    assert 150e6 < memory.most - before.most < 250e6
 
 
 def test_a_folder_that_holds_something_is_not_written_to(tmp_path: Path) -> None:
