@@ -16,7 +16,7 @@ EARLIER = re.compile(r"\bearlier\b", re.IGNORECASE)
 """Word of a paragraph whose figures are of runs before those of the report."""
 WITHOUT_REPORT = {
     "gem.md": {"What was tried before"},
-    "tool_rloo.md": {"", "What is done", "What it shows", "What was tried with the former model"},
+    "tool_rloo.md": {"What was tried with the former model"},
 }
 """Sections of each page whose runs have no report; the part before the first section is the empty name."""
 FACTORS = (1, 100, 0.01, -1, -100)
