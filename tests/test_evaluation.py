@@ -178,14 +178,14 @@ def test_every_hint_works_as_printed(run_copy: Path, small_run: Build, capsys: p
         ["rlx", "compare", str(run_copy)],
         ["rlx", "eval", f"run={run_copy}", "evaluate.num_tasks=8"],
         ["rlx", "replay", str(run_copy)],
-        ["rlx", "view", str(run_copy)],
+        ["rlx", "view", str(run_copy), "--best"],
     ]
     rlx_eval([f"run={run_copy}", "evaluate.num_tasks=1"])
     evaluated = str(evaluation_of(run_copy))
     assert hints(capsys.readouterr().err) == [
         ["rlx", "show", evaluated, "--best"],
         ["rlx", "replay", evaluated],
-        ["rlx", "view", evaluated],
+        ["rlx", "view", evaluated, "--best"],
     ]
 
 

@@ -197,18 +197,29 @@ def view(
     """Show runs on a local web page: curves, episodes, tokens and trees.
 
     `rlx view` shows the runs below outputs; only this machine can open the address, and only with the secret in it.
+    `rlx view DIR --best` begins at the best episode of the last evaluation; STEP after DIR takes another file.
     `rlx view DIR 12 --failed --export FILE.html` writes episodes as one page, chosen as by `rlx show`.
     """
     from rlx.commands.find import Wanted
-    from rlx.commands.view import export_episodes, find_folders, refuse_choice, serve_view, split_places
+    from rlx.commands.view import (
+        export_episodes,
+        find_folders,
+        place_of_episode,
+        refuse_filters,
+        serve_view,
+        split_places,
+    )
 
     by = "best" if best else "worst" if worst else ""
     wanted = Wanted(task=task, sample=sample, success=solved, reply=reply)
-    if export is None:
-        refuse_choice(wanted, by=by, line=line)
+    if export is None and not by and line is None:
+        refuse_filters(wanted)
         serve_view(find_folders(places or ["outputs"]), port)
         return
     folder, what = split_places(places or [])
+    if export is None:
+        serve_view([folder], port, place_of_episode(folder, what, wanted, by=by, line=line))
+        return
     show(export_episodes(folder, what, wanted, by=by, line=line, out=export))
 
 

@@ -8,14 +8,16 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from types import FrameType
+from urllib.parse import quote
 
-from rlx.commands.find import Wanted, find_file, pick, scan
+from rlx.commands.find import Wanted, find_file, pick, read_line, scan
 from rlx.commands.output import write_output
 from rlx.commands.parts import show
 from rlx.console import format_count, one_line
 from rlx.limits import MistakeError
 from rlx.record.folder import TRAJECTORIES, require_inside
 from rlx.view.export import export_page
+from rlx.view.places import Places
 from rlx.view.server import ViewServer, open_view
 
 MOST = 200
@@ -35,21 +37,32 @@ def find_folders(places: Sequence[str]) -> list[Path]:
 
 
 def split_places(places: Sequence[str]) -> tuple[Path, str]:
-    """Return the run and the file of its episodes that are to be exported."""
+    """Return the run and the name of a file of its episodes, of which some are chosen."""
     if not 1 <= len(places) <= 2:
-        raise ViewError("--export takes one run: rlx view DIR [STEP] --export FILE.html")
+        raise ViewError("--export, --best, --worst and --line take one run: rlx view DIR [STEP]")
     (folder,) = find_folders(places[:1])
     return folder, "".join(places[1:])
 
 
-def refuse_choice(wanted: Wanted, *, by: str, line: int | None) -> None:
-    """Refuse a choice of episodes without --export: the page shows all, and filters them itself."""
-    if wanted != Wanted() or by or line is not None:
-        raise ViewError("a choice of episodes needs --export FILE.html; the page itself has filters")
+def refuse_filters(wanted: Wanted) -> None:
+    """Refuse filters without --export: the page shows all episodes, and filters them itself."""
+    if wanted != Wanted():
+        raise ViewError("a filter of episodes needs --export FILE.html; the page itself has filters")
 
 
-def serve_view(folders: Sequence[Path], port: int) -> None:
-    """Print the page's address, and answer until an interrupt."""
+def place_of_episode(folder: Path, what: str, wanted: Wanted, *, by: str, line: int | None) -> str:
+    """Return where the page shows one episode, as in scripts/page/src/route.js."""
+    file = stored_file(folder, what)
+    one = read_line(file, line) if line is not None else pick(file, wanted, by=by)
+    run = Places([folder]).id_of(folder)
+    if run is None:
+        raise ViewError(f"{one_line(str(folder))} is no run")
+    parts = (run, "episode", file.name, str(one.number))
+    return "#/run/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def serve_view(folders: Sequence[Path], port: int, place: str = "") -> None:
+    """Print the page's address, with a place on the page, and answer until an interrupt."""
     try:
         server = open_view(folders, port)
     except OSError as error:
@@ -60,7 +73,7 @@ def serve_view(folders: Sequence[Path], port: int) -> None:
 
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, stop)
-    show(f"{server.url}\nCtrl-C ends it; the address holds a secret, so whoever has it can read these runs")
+    show(f"{server.url}{place}\nCtrl-C ends it; the address holds a secret, so whoever has it can read these runs")
     serve(server)
 
 
@@ -71,11 +84,17 @@ def serve(server: ViewServer) -> None:
         server.server_close()
 
 
-def export_episodes(folder: Path, what: str, wanted: Wanted, *, by: str, line: int | None, out: Path) -> str:
-    """Write chosen episodes of a file into one page, and return what was written."""
+def stored_file(folder: Path, what: str) -> Path:
+    """Return a file of episodes, which no link leads out of the run."""
     require_inside(folder, TRAJECTORIES)
     file = find_file(folder, what)
     require_inside(folder, f"{TRAJECTORIES}/{file.name}")
+    return file
+
+
+def export_episodes(folder: Path, what: str, wanted: Wanted, *, by: str, line: int | None, out: Path) -> str:
+    """Write chosen episodes of a file into one page, and return what was written."""
+    file = stored_file(folder, what)
     if line is not None:
         lines = [line]
     elif by:

@@ -28,7 +28,7 @@ def show_results(execution: Execution, summary: Summary, label: str = "", verb: 
 
 def next_commands(execution: Execution) -> list[list[str]]:
     """Return the commands that look at what the run has made, as they would be typed. What was learned comes
-    first, and the page that shows everything last."""
+    first, and the page that shows everything last, at an episode."""
     run, folder = execution.run, str(execution.run.folder)
     commands = [["rlx", "show", folder, "--best"]]
     if any((run.folder / TRAJECTORIES).glob("start-*.jsonl")):
@@ -36,4 +36,4 @@ def next_commands(execution: Execution) -> list[list[str]]:
     num = run.evaluate.num_tasks
     if execution.checkpoints.exists() and num_held_out(run, num + 1) > num:
         commands.append(["rlx", "eval", f"run={folder}", f"evaluate.num_tasks={4 * num}"])
-    return [*commands, ["rlx", "replay", folder], ["rlx", "view", folder]]
+    return [*commands, ["rlx", "replay", folder], ["rlx", "view", folder, "--best"]]

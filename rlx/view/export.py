@@ -32,7 +32,7 @@ class ExportError(MistakeError):
 def export_page(folder: Path, file: str, lines: Sequence[int]) -> str:
     """Return the page with these lines of a run's file of episodes, and with their groups and pictures."""
     view = View(Places([folder]))
-    run = next((name for name, path in view.places.runs().items() if path == folder), None)
+    run = view.places.id_of(folder)
     if run is None:
         raise ExportError(f"{folder} is no run")
     try:

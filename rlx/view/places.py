@@ -68,6 +68,10 @@ class Places:
                 self._runs, self._looked = name_runs(self.folders), monotonic()
             return self._runs
 
+    def id_of(self, folder: Path) -> str | None:
+        """Return the id of the run in a folder; None where it is no run."""
+        return next((run for run, path in self.runs().items() if path == folder), None)
+
     def find(self, run: str) -> Path:
         found = self.runs().get(run)
         if found is None:

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from rlx.cli import app
 from rlx.commands import view
+from rlx.limits import MistakeError
 from rlx.view.export import build_page
 from tests.view.conftest import episode, turn, write
 
@@ -141,11 +142,33 @@ def test_a_page_that_is_not_as_it_is_built_is_named(monkeypatch: pytest.MonkeyPa
         build_page({})
 
 
-@pytest.mark.parametrize("choice", [["--failed"], ["--best"], ["--line", "1"], ["--task", ""]])
-def test_a_choice_of_episodes_without_export_starts_no_server(
+@pytest.mark.parametrize("choice", [["--failed"], ["--sample", "0"], ["--task", ""]])
+def test_a_filter_of_episodes_without_export_starts_no_server(
     run: Path, choice: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(view, "serve", lambda server: server.server_close())
     done = CliRunner().invoke(app, ["view", str(run), *choice])
     assert isinstance(done.exception, view.ViewError)
     assert "--export" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("words", "place"), [(["eval", "--line", "2"], "eval-8.jsonl/2"), (["eval", "--best"], "eval-8.jsonl/")]
+)
+def test_a_chosen_episode_is_where_the_page_begins(
+    run: Path, words: list[str], place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view, "serve", lambda server: server.server_close())
+    done = CliRunner().invoke(app, ["view", str(run), *words])
+    assert done.exit_code == 0, done.exception
+    assert re.search(rf"http://127.0.0.1:\d+/[\w-]+/#/run/[^/]+/episode/{place}", done.stdout)
+
+
+@pytest.mark.parametrize("words", [["--line", "9999"], ["--best", "--task", "none"], ["eval", "more", "--best"]])
+def test_an_episode_that_is_not_there_starts_no_server(
+    run: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view, "serve", lambda server: server.server_close())
+    done = CliRunner().invoke(app, ["view", str(run), *words])
+    assert isinstance(done.exception, MistakeError)
+    assert "\n" not in str(done.exception)
