@@ -91,7 +91,7 @@ mutants: setup ## Change the code in 40 places, one at a time, and count how oft
 nano: setup ## Rebuild the embedded model from the project's own text, on up to two cores (hours)
 	$(BIN)/python -m scripts.nano --processes $(if $(filter 1,$(shell nproc)),1,2)
 
-reproduce: reproduce-tool_rloo reproduce-tool_cost reproduce-gem reproduce-earl_calc reproduce-earl_sorting reproduce-credit reproduce-carl reproduce-babyai ## Reproduce every published result
+reproduce: reproduce-tool_rloo reproduce-tool_no_traces reproduce-tool_cost reproduce-gem reproduce-earl_calc reproduce-earl_sorting reproduce-credit reproduce-carl reproduce-babyai ## Reproduce every published result
 
 reproduce-gem: setup ## Reproduce what GEM shows, one thing after the other
 	@failed=; for name in $(GEM); do $(BIN)/rlx reproduce $$name || failed="$$failed $$name"; done; \
@@ -99,6 +99,13 @@ reproduce-gem: setup ## Reproduce what GEM shows, one thing after the other
 
 reproduce-%: setup ## Reproduce one: make reproduce-tool_rloo
 	$(BIN)/rlx reproduce $*
+
+# a model that has read no trace of Countdown, for the reproduction that begins with it
+NO_TRACES := outputs/nano_no_traces
+$(NO_TRACES)/model/model.safetensors: | setup
+	$(BIN)/python -m scripts.nano --trace_share 0 --steps 12000 --work $(NO_TRACES) --processes $(if $(filter 1,$(shell nproc)),1,2)
+
+reproduce-tool_no_traces: $(NO_TRACES)/model/model.safetensors
 
 clean: ## Remove caches, not runs and not .venv
 	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
