@@ -17,7 +17,7 @@ from rlx.console import one_line
 from rlx.limits import MistakeError
 from rlx.record.folder import TRAJECTORIES
 from rlx.record.store import load
-from rlx.rollout.measure import mean
+from rlx.rollout.measure import actions, mean
 from rlx.table import Table, to_markdown
 from rlx.types import Group
 
@@ -27,8 +27,7 @@ FILES = ("start-8", "eval-8")
 
 def tries_of(group: Group) -> list[str]:
     """Return the expressions that the episodes of a problem ran, without blanks."""
-    turns = (turn for one in group.trajectories for turn in one.turns)
-    return [BLANKS.sub("", turn.action.text) for turn in turns if turn.action.kind == "call"]
+    return [BLANKS.sub("", act.text) for act in actions(group.trajectories) if act.kind == "call"]
 
 
 def describe(problems: Sequence[Sequence[str]]) -> list[str]:
@@ -55,13 +54,15 @@ def successes(groups: Iterable[Group]) -> Mapping[int, float]:
 
 def row(folder: Path, stem: str) -> tuple[str, ...]:
     groups = list(load(folder / TRAJECTORIES / f"{stem}.jsonl"))
-    if not all("numbers" in group.task.data for group in groups):
+    if not all(isinstance(group.task.data.get("numbers"), list) for group in groups):
         raise MistakeError(f"{one_line(str(folder), 200)} has episodes of another environment; name runs of Countdown")
     right = ", ".join(f"{size}: {share:.1%}" for size, share in successes(groups).items())
     return (f"{stem} of {one_line(str(folder), 200)}", *describe([tries_of(group) for group in groups]), right)
 
 
 def main(folders: Sequence[str]) -> str:
+    if not folders:
+        raise MistakeError("name folders of runs: python -m scripts.tries DIR ...")
     header = ("", "tries", "distinct", "with * or /", "most frequent shape", "right, by numbers")
     body = tuple(row(Path(folder), stem) for folder in folders for stem in FILES)
     return to_markdown(Table(title="Tries a problem", header=header, rows=body))
