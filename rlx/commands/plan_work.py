@@ -70,9 +70,7 @@ def describe_evaluations(prospect: Prospect) -> list[str]:
     """Say how many evaluations a run has, when, and how long all of them take."""
     settings = prospect.run.evaluate
     episodes = format_count(settings.num_tasks * settings.num_samples, "episode")
-    first = "of the untrained model, the start" if prospect.judges_untrained else "of the start"
-    way = f", every {format_count(settings.every, 'step')}" if settings.every else ""
-    text = f"{prospect.num_evaluations} of {episodes} each ({first}{way} and the end)"
+    text = f"{prospect.num_evaluations} of {episodes} each (of {describe_judged(prospect)})"
     detected = row("detects", describe_detection(settings.num_tasks, settings.num_samples))
     if prospect.forecast is None:
         return row("evaluation", text) + detected
@@ -80,6 +78,16 @@ def describe_evaluations(prospect: Prospect) -> list[str]:
     within = spent[0] if len(spent) == 1 else f"{spent[0]} to {spent[-1]}"
     told = row("evaluation", f"{text}: about {within} in all, counted in the time above (evaluate.num_tasks, .every)")
     return told + detected
+
+
+def describe_judged(prospect: Prospect) -> str:
+    """Say what is evaluated. The end of a run without steps is its start."""
+    run = prospect.run
+    first = "the untrained model, " if prospect.judges_untrained else ""
+    if not run.steps:
+        return f"{first}the start, which is the end"
+    way = f", every {format_count(run.evaluate.every, 'step')}" if run.evaluate.every else ""
+    return f"{first}the start{way} and the end"
 
 
 def describe_detection(num_tasks: int, num_samples: int) -> str:

@@ -285,9 +285,10 @@ class Prospect:
 
     @property
     def num_evaluations(self) -> int:
-        """Number of evaluations: of the untrained model, the start, the end, and those on the way."""
-        every = self.run.evaluate.every
-        return 2 + self.judges_untrained + (self.run.steps // every if every else 0)
+        """Number of evaluations: of the untrained model, the start, the end where it is another, and those between."""
+        every, steps = self.run.evaluate.every, self.run.steps
+        between = (steps - 1) // every if every and steps else 0
+        return 1 + self.judges_untrained + between + (steps > 0)
 
     @property
     def num_engines(self) -> int:

@@ -36,9 +36,13 @@ JUDGED_BY = ("env", "protocol", "sampling", "evaluate", "hardware")
 
 def judge_run(execution: Execution, trainee: Trainee) -> Figures:
     """Return the figures of all evaluations: `eval/…` (trained policy), `start/…`, `untrained/…` (no warm start) and
-    `random/…` (floor). `gain/…` and `gain_untrained/…` are paired differences."""
-    act = partial(trainee.policy.rollout, prepare=trainee.sync, keep=False)
-    ours = judge(execution, act, "eval", trainee.learner.num_updates)
+    `random/…` (floor). `gain/…` and `gain_untrained/…` are paired differences. A run without steps plays its start
+    once: the second time it is found in the cache."""
+    if execution.run.steps:
+        act = partial(trainee.policy.rollout, prepare=trainee.sync, keep=False)
+        ours = judge(execution, act, "eval", trainee.learner.num_updates)
+    else:
+        ours = judge_fixed(execution, trainee, "eval", trainee.start)
     bare = judge_fixed(execution, trainee, "untrained", execution.run.model) if judges_untrained(execution.run) else []
     start = judge_fixed(execution, trainee, "start", trainee.start)
     execution.policy = f"{CHECKPOINTS}/{STEP}{execution.run.steps}"

@@ -92,6 +92,21 @@ def test_what_is_found_in_the_cache_is_said_with_its_date_and_edited_code_misses
     assert "found in the cache" not in said(build(tmp_path / "third"))
 
 
+def test_a_run_without_steps_plays_its_start_once(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RLX_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "none"
+    told = said(build(folder, "steps=0", "evaluate.untrained=false", "evaluate.num_tasks=3"))
+    assert "evaluation of the start: found in the cache, made 20" in told
+    ended, start = ((folder / f"trajectories/{noun}-2.jsonl").read_text() for noun in ("eval", "start"))
+    assert ended == start
+    assert len(ended.splitlines()) >= 3
+    found = json.loads((folder / "summary.json").read_text())["metrics"]
+    assert found["eval/reward"] == found["start/reward"]
+    assert found["gain/reward"]["value"] == 0
+
+
 def test_a_cache_that_cannot_be_written_is_said_at_the_start_and_ends_no_run(
     build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
