@@ -3,7 +3,7 @@ Language", section 3): a calculator that keeps nothing, and a reward of 1 for an
 
     agent:        calculate (44 + 35) + 19 =
     calculator:   98
-    agent:        (44 + 35) + 19            the last line of an answer counts, of it what follows its last colon
+    agent:        (44 + 35) + 19            the last calculation of an answer counts, or its last number
 """
 
 from __future__ import annotations
@@ -16,16 +16,14 @@ from fractions import Fraction
 from random import Random
 from typing import Any, ClassVar, Literal
 
+from rlx.env.calc.number_answer import number_in
 from rlx.env.countdown.expression import random_candidate
-from rlx.env.questions.number import read_number
 from rlx.env.questions.question import DrawnQuestions, Question, QuestionEpisode, describe, end_judged
 from rlx.env.split import split_tasks
 from rlx.limits import MANY, refuse, within
 from rlx.random_play import tries_of
 from rlx.tool.calculator import Calculator
 from rlx.types import Action, Move, Step, Task, Text, ToolUse, Verb
-
-NUMBER = re.compile(r"(?<![\w.])-?\d{1,40}(?:,\d{3})*(?:\.\d{1,40})?", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,20 +149,6 @@ class CalcEpisode(QuestionEpisode):
             tool=ToolUse(num_calls=1, num_failed=int(result.failed)),
             metrics=self.calc.measure(self.task.data["key"], action.text),
         )
-
-
-def final(text: str) -> str:
-    """Return the answer in a text: its last line, and of that what follows its last colon."""
-    lines = text.strip().splitlines()
-    return lines[-1].rpartition(":")[2].strip() if lines else ""
-
-
-def number_in(text: str) -> Fraction | None:
-    """The number that the answer is, or the last one in it."""
-    said = final(text)
-    whole = read_number(said)
-    found = NUMBER.findall(said) if whole is None else []
-    return read_number(found[-1]) if found else whole
 
 
 class NumberQuestions(CalcQuestions):

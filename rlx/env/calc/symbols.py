@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from rlx.env.calc.calc_question import CalcQuestions, NumberQuestions, final
+from rlx.env.calc.calc_question import CalcQuestions, NumberQuestions
 from rlx.env.questions.question import Question
 from rlx.limits import refuse, within
 from rlx.types import Task
@@ -95,3 +95,9 @@ class Repeat(CalcQuestions):
 
     def is_right(self, key: Any, text: str) -> bool:
         return "".join(final(text).split()) == "".join(key["answer"].split())
+
+
+def final(text: str) -> str:
+    """Return the answer in a text: its last line, and of that what follows its last colon."""
+    lines = text.strip().splitlines()
+    return lines[-1].rpartition(":")[2].strip() if lines else ""

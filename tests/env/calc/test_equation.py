@@ -14,61 +14,10 @@ from rlx.env.calc.calc_countdown import CalcCountdown
 from rlx.env.calc.equation import find_calculation, solves
 from rlx.env.countdown.expression import random_candidate
 from rlx.types import Action, Task
+from tests.env.calc.forms import FORMS, HOSTILE
 
 NUMBERS, TARGET = [19, 44, 35], Fraction(98)
 KEY = {"numbers": NUMBERS, "target": "98"}
-FORMS = (
-    "{}",
-    "{}.",
-    r"\boxed{{{}}}",
-    r"The answer is \boxed{{{}}}.",
-    "\\[\n\\boxed{{{}}}\n\\]",
-    "${}$",
-    "$$\n{}\n$$",
-    r"\({}\)",
-    "<answer>{}</answer>",
-    "<answer>\n{}\n</answer>",
-    "**{}**",
-    "**Answer:** {}",
-    "**The answer is {}.**",
-    "The answer is {}",
-    "The answer is {}.",
-    "So, the numbers 1 and 2 are of no use: {}, as was asked.",
-    "`{}`",
-    "1. {}",
-    "#### {}",
-    "> {}",
-    "<think>98 is 97 + 1</think> {}",
-    "\\boxed{{{}}}\nThis uses all 3 numbers: 1 + 2.",
-    "{} (correct)",
-    "98 = 12\n{}",
-)
-MARKS = st.sampled_from(
-    [
-        *"0123456789+-*/()=.,:$ \n{}",
-        "44",
-        "19",
-        "35",
-        "98",
-        "**",
-        "\\boxed{",
-        "\\frac{",
-        "<answer>",
-        "</answer>",
-        "²",
-        "√",
-        "equals",
-        "is ",
-        "\\times",
-        "−",
-        "１",
-        "\u202e",
-        "\0",
-        "!",
-        "^",
-    ]
-)
-HOSTILE = st.one_of(st.text(max_size=300), st.lists(MARKS, max_size=60).map("".join))
 
 
 def is_right(text: str) -> bool:
@@ -125,6 +74,13 @@ def test_a_wrong_side_or_a_wrong_expression_is_wrong_in_each_form(form: str, sai
         "44 19 35",
         "44+19+35 or 44*19",
         "44+19+35 equals 12",
+        "44+19+35 equals to 12",
+        "44+19+35 is equal 12",
+        "44+19+35 gives 12",
+        "44+19+35 → 12",
+        "44+19+35 := 12",
+        "44+19+35 = [12]",
+        "44+19+35\n= 12",
         "",
     ],
 )
@@ -142,6 +98,10 @@ def test_what_means_something_else_is_wrong(text: str) -> None:
         ("an equation that equals 46 is 44 + 2", "44 + 2"),
         ("44 + 2, which equals 46.", "44 + 2"),
         ("44 + 2 == 46", "44 + 2 == 46"),
+        ("44 + 2\n= 46", "44 + 2 = 46"),
+        (r"\begin{align*}44 + 2 &= 40 + 6 \\ &= 46\end{align*}", "44 + 2 = 40 + 6 = 46"),
+        ("44 + 2 gives 46", "44 + 2 = 46"),
+        ("44 + 2 = 46\n\nThis uses 44 and 2, each once.", "44 + 2 = 46"),
     ],
 )
 def test_signs_are_read_as_models_write_them(text: str, read: str) -> None:
@@ -163,8 +123,8 @@ def test_any_text_is_answered_and_only_the_numbers_make_it_right(text: str) -> N
         assert all(str(number) in text for number in NUMBERS)
 
 
-@given(HOSTILE, st.sampled_from(["44+19", "44+19+35 = 97", "98"]))
-def test_no_text_before_makes_a_wrong_last_line_right(text: str, said: str) -> None:
+@given(HOSTILE, st.sampled_from(["44+19", "44+19+35 = 97", "44+19 = 98"]))
+def test_no_text_before_makes_a_wrong_last_calculation_right(text: str, said: str) -> None:
     ended = text.replace("</answer>", "").replace("\\boxed", "")
     assert not solves(f"{ended}\n= {said}", NUMBERS, TARGET)
 

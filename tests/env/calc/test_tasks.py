@@ -10,11 +10,11 @@ import pytest
 
 from rlx.env.calc.arithmetic import Arithmetic
 from rlx.env.calc.calc_countdown import CalcCountdown
-from rlx.env.calc.calc_question import CalcQuestions, final
+from rlx.env.calc.calc_question import CalcQuestions
 from rlx.env.calc.calc_sudoku import CalcSudoku
 from rlx.env.calc.expressions import hear
 from rlx.env.calc.modulo import Modulo
-from rlx.env.calc.symbols import Count, Repeat
+from rlx.env.calc.symbols import Count, Repeat, final
 from rlx.env.game.sudoku_grids import solutions, units_of
 from rlx.types import Action, Step, Task, ToolUse
 from tests.errors import raises_naming

@@ -1,0 +1,62 @@
+"""Answers as models write them, and text that no model should write."""
+
+from hypothesis import strategies as st
+
+FORMS = (
+    "{}",
+    "{}.",
+    r"\boxed{{{}}}",
+    r"The answer is \boxed{{{}}}.",
+    "\\[\n\\boxed{{{}}}\n\\]",
+    "${}$",
+    "$$\n{}\n$$",
+    r"\({}\)",
+    "<answer>{}</answer>",
+    "<answer>\n{}\n</answer>",
+    "**{}**",
+    "**Answer:** {}",
+    "**The answer is {}.**",
+    "The answer is {}",
+    "The answer is {}.",
+    "So, the numbers 1 and 2 are of no use: {}, as was asked.",
+    "`{}`",
+    "1. {}",
+    "#### {}",
+    "> {}",
+    "<think>98 is 97 + 1</think> {}",
+    "\\boxed{{{}}}\nThis uses all 3 numbers: 1 + 2.",
+    "{} (correct)",
+    "98 = 12\n{}",
+    "$$\n\\boxed{{{}}}\n$$",
+    "```\n{}\n```",
+    "\\boxed{{{}}}\n\nThis is the value.",
+    "The answer is {}.\n\nLet me know!",
+    "\\begin{{align*}}\n{}\n\\end{{align*}}",
+    "1) {}",
+)
+MARKS = st.sampled_from(
+    [
+        *"0123456789+-*/()=.,:$ \n{}",
+        "44",
+        "19",
+        "35",
+        "98",
+        "**",
+        "\\boxed{",
+        "\\frac{",
+        "<answer>",
+        "</answer>",
+        "²",
+        "√",
+        "equals",
+        "is ",
+        "\\times",
+        "−",
+        "１",
+        "\u202e",
+        "\0",
+        "!",
+        "^",
+    ]
+)
+HOSTILE = st.one_of(st.text(max_size=300), st.lists(MARKS, max_size=60).map("".join))
