@@ -6,7 +6,7 @@ import importlib.util
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from rlx.protocol.history import first_prompt
 from rlx.record.track import read_metrics
 from rlx.retrieval.build import build_index
 from rlx.train import train
-from rlx.world import dialect_of, open_episode
+from rlx.world import dialect_of, open_episode, parts_of
 from tests.errors import raises_naming
 
 ROOT = Path(__file__).parents[2]
@@ -34,23 +34,36 @@ def countdown_row(n: int) -> dict[str, Any]:
 
 
 def question_row(n: int) -> dict[str, Any]:
-    return {"problem": f"{n} + 1?", "answer": str(n + 1)}
+    return {"problem": f"{n} + 1?", "question": f"{n} + 1?", "answer": str(n + 1)}
 
 
 def program_row(n: int) -> dict[str, Any]:
     return {"problem": f"Print n + {n}.", "tests": json.dumps({"inputs": ["1\n"], "outputs": [f"{n + 1}\n"]})}
 
 
-LOCAL = {
-    "tool_rloo": ("env", countdown_row),
-    "gem_math": ("env.env", question_row),
-    "gem_qa": ("env.env", question_row),
-    "gem_qa_released": ("env.env", question_row),
-    "gem_code": ("env", program_row),
-}
-"""Presets whose tasks come from a hub, and the rows of the file that stands for it."""
+MATH_SETS = ("train", "aime24", "amc", "math500", "minerva", "olympiad_bench")
 SEARCH_SETS = ("train", "natural_questions", "trivia_qa", "popqa", "hotpot_qa", "two_wiki", "musique", "bamboogle")
-"""Parts of CARL's data."""
+"""Parts of CARL's data, and of GEM's questions."""
+LOCAL = {
+    "tool_rloo": (("env",), countdown_row),
+    "gem_math": (tuple(f"env.parts.{name}.env.env" for name in MATH_SETS), question_row),
+    "gem_qa": (tuple(f"env.parts.{name}.env.env" for name in SEARCH_SETS), question_row),
+    "gem_qa_released": (tuple(f"env.parts.{name}.env.env" for name in SEARCH_SETS), question_row),
+    "gem_qa_mixed": (tuple(f"env.parts.{name}.env.env" for name in (*SEARCH_SETS, "train_too")), question_row),
+    "gem_code": (("env",), program_row),
+}
+"""Presets whose tasks come from a hub, the places of its name, and the rows of the file that stands for it."""
+
+
+def local_words(name: str, folder: Path) -> list[str]:
+    """Return words that give a preset a file instead of hubs, and no server of a search."""
+    if name not in LOCAL:
+        return []
+    keys, source = LOCAL[name]
+    file = folder / "rows.jsonl"
+    file.write_text("".join(json.dumps(source(number)) + "\n" for number in range(80)))
+    offline = ["env.parts.train.env.tool.search_url=null"] if name.startswith("gem_qa") else []
+    return [*offline, *(f"{key}.hub={file}" for key in keys)]
 
 
 def search_words(folder: Path) -> list[str]:
@@ -129,7 +142,7 @@ def test_every_value_that_a_preset_sets_names_its_source(papers: Any, name: str)
     table = papers.read_papers()
     tree = yaml.safe_load((ROOT / "conf" / "paper" / f"{name}.yaml").read_text(encoding="utf-8"))
     told = {row[0] for row in table[name]["rows"]}
-    base = name.removesuffix("_released")
+    base = name.removesuffix("_released").removesuffix("_mixed")
     if base != name:
         told |= {row[0] for row in table[base]["rows"]}
     assert sorted(set(leaves(tree)) - told) == []
@@ -151,6 +164,39 @@ def test_a_preset_fits_its_profile(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_nano_tries_a_preset_out_with_its_own_context(name: str) -> None:
+    run = build_run(compose([f"+paper={name}", "model=nano", "hardware=cpu"]), Path())
+    most = run.model.max_context
+    assert (run.model.path, most) == ("nano", 2048)
+    assert run.sampling.max_new_tokens < run.sampling.max_context <= most
+    assert "fits" in " ".join(Prospect(run=run).verdicts)
+
+
+@pytest.mark.parametrize(
+    ("name", "sets"),
+    [
+        ("gem_math", MATH_SETS[1:]),
+        *((name, SEARCH_SETS[1:]) for name in ("gem_qa", "gem_qa_released", "gem_qa_mixed", "carl_3b")),
+    ],
+)
+def test_a_preset_is_evaluated_on_all_of_the_papers_sets_and_no_other(
+    name: str, sets: Sequence[str], tmp_path: Path
+) -> None:
+    words = search_words(tmp_path) if name == "carl_3b" else local_words(name, tmp_path)
+    run = build_run(compose([f"+paper={name}", *words]), tmp_path)
+    tested = [task.env for task in run.env.tasks("test", 0)]
+    assert set(tested) == set(sets)
+    assert set(tested[: len(sets)]) == set(sets), "each in turn"
+    sizes = {"aime24": 30, "amc": 83, "math500": 500, "minerva": 272, "olympiad_bench": 675}
+    assert run.evaluate.num_tasks == sum(sizes.get(one, 512) for one in sets)
+    parts = parts_of(run.env)
+    assert all(parts[one].num_test >= sizes.get(one, 512) for one in sets if not hasattr(parts[one], "env"))
+    assert all(parts[one].env.num_test >= sizes.get(one, 512) for one in sets if hasattr(parts[one], "env"))
+    trained = {task.env for task in islice(run.env.tasks("train", 0), 40)}
+    assert trained == {"train", "train_too"} & set(parts)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_preset_takes_a_step_with_a_small_model(name: str, tiny: Path, tmp_path: Path) -> None:
     words = [f"+paper={name}", *SMALL, f"model.path={tiny}"]
     if name.startswith("carl"):
@@ -158,11 +204,7 @@ def test_a_preset_takes_a_step_with_a_small_model(name: str, tiny: Path, tmp_pat
         words += [*search_words(tmp_path), "algo.num_fresh=2", "algo.num_forks=2", "sampling.max_context=2000"]
     elif not name.startswith(("gem", "earl_calc", "babyai")):
         words += ["warm_start.steps=1", "warm_start.algo.num_prompts=1", "warm_start.algo.optimizer.num_minibatches=1"]
-    if name in LOCAL:
-        key, source = LOCAL[name]
-        file = tmp_path / "rows.jsonl"
-        file.write_text("".join(json.dumps(source(number)) + "\n" for number in range(80)))
-        words.append(f"{key}.hub={file}")
+    words += local_words(name, tmp_path)
     train(build_run(compose(words), tmp_path / "run"), Screen(silent=True))
     assert [line["step"] for line in read_metrics(tmp_path / "run" / "metrics.jsonl")] == [1]
 
@@ -192,17 +234,12 @@ SENT = {
 
 @pytest.mark.parametrize("name", SENT)
 def test_gems_presets_send_gems_prompts(name: str, tmp_path: Path) -> None:
-    words = [f"+paper={name}", *SMALL]
-    if name in LOCAL:
-        key, source = LOCAL[name]
-        file = tmp_path / "rows.jsonl"
-        file.write_text("".join(json.dumps(source(number)) + "\n" for number in range(40)))
-        words.append(f"{key}.hub={file}")
+    words = [f"+paper={name}", *SMALL, *local_words(name, tmp_path)]
     run = build_run(compose(words), tmp_path)
-    dialect = dialect_of(run.env, run.protocol)
     sent = set()
     for task in islice(run.env.tasks("train", 0), 80):
         with open_episode(run.env, task) as episode:
+            dialect = dialect_of(run.env, run.protocol, task.env)
             sent.add(first_prompt(dialect, task, episode.opening().observation))
     assert SENT[name] in sent
 
