@@ -1,4 +1,4 @@
-"""Read fenced blocks of code out of text that a model wrote. Any text can be read, in linear time."""
+"""Read fenced blocks of code, and text between two marks, out of what a model wrote: any text, in linear time."""
 
 from __future__ import annotations
 
@@ -51,3 +51,10 @@ def unfence(text: str) -> str:
         return text
     block = next(blocks_in(said), None)
     return block.code if block is not None and block.end == len(said) else text
+
+
+def last_between(text: str, opening: str, closing: str) -> str | None:
+    """Return what stands between the last opening before the last closing, and the closing that follows it."""
+    before, closed, _ = text.rpartition(closing)
+    _, opened, found = before.rpartition(opening)
+    return found.partition(closing)[0] if closed and opened else None

@@ -6,7 +6,7 @@ extract_code_from_model("```python\nx\n```")  x        each returns None where t
 
 from __future__ import annotations
 
-from rlx.fences import blocks_in
+from rlx.fences import blocks_in, last_between
 from rlx.protocol.boxed import last_box
 
 TERMINAL_STATE = "<｜TERMINAL_STATE｜>"
@@ -26,6 +26,5 @@ def extract_code_from_model(model_response: str) -> str | None:
 
 def extract_last_tagged_answer(model_response: str) -> str | None:
     """Return what stands between the last `<answer>` and `</answer>`."""
-    before, closed, _ = model_response.rpartition("</answer>")
-    _, opened, answer = before.rpartition("<answer>")
-    return answer.strip() if closed and opened else None
+    answer = last_between(model_response, "<answer>", "</answer>")
+    return None if answer is None else answer.strip()

@@ -172,9 +172,18 @@ class Pay(NamedTuple):
         return self.call + self.success * (not failed)
 
 
+class Layer(NamedTuple):
+    """The tools of one wrapper, what they pay, and how many calls of them an episode may have."""
+
+    tools: tuple[GemTool, ...]
+    pay: Pay
+    max_uses: int | None
+
+
 class ToolEnvWrapper(TextEnv):
     """An environment whose agent may also call tools: the first of them that runs what the turn says answers it. When
-    `max_tool_uses` calls were made, all is said to the environment. Calls are none of its turns."""
+    `max_tool_uses` calls were made, all is said to the environment, whose own tools are asked next. Calls are none of
+    its turns."""
 
     def __new__(cls, env: Any, *values: Any, **keywords: Any) -> Any:
         """Choose the wrapper for environments of one's own class (rlx.gym.registered)."""
@@ -202,7 +211,10 @@ class ToolEnvWrapper(TextEnv):
         self.inner, self.tools = env, list(tools)
         self.pay = Pay(tool_reward, tool_success_reward, tool_execute_error_reward)
         self.max_tool_uses = max_tool_uses
-        self.num_uses = self.num_successes = 0
+        inner = env.layers if isinstance(env, ToolEnvWrapper) else ()
+        self.layers: tuple[Layer, ...] = (Layer(tuple(tools), self.pay, max_tool_uses), *inner)
+        """Own tools, then those of the wrapper inside, which are asked later and told of earlier."""
+        self.uses, self.num_successes = [0] * len(self.layers), 0
 
     @property
     def is_slow(self) -> bool:
@@ -210,7 +222,7 @@ class ToolEnvWrapper(TextEnv):
 
     def about(self) -> Task:
         """Return the task with a line of each tool."""
-        told = [tool.instruction_string() for tool in self.tools]
+        told = [tool.instruction_string() for layer in reversed(self.layers) for tool in layer.tools]
         return replace(self.task, prompt=(*self.task.prompt, *map(Text, told)))
 
     def reset(self, seed: int | None = None, *, options: Any = None, idx: Any = None) -> tuple[Any, dict[str, Any]]:
@@ -219,9 +231,9 @@ class ToolEnvWrapper(TextEnv):
         return observation, {**info, **before, **self.counted(), "use_tool": False}
 
     def begin(self, task: Task) -> None:
-        self.num_uses = self.num_successes = 0
-        self.answers: dict[int, tuple[int, bool, str]] = {}
-        """Tool, failure and result of the turns that a tool answered, for replays: no tool runs again."""
+        self.uses, self.num_successes = [0] * len(self.layers), 0
+        self.answers: dict[int, tuple[int, int, bool, str]] = {}
+        """Layer, tool, failure and result of the turns that a tool answered, for replays: no tool runs again."""
         super().begin(task)
 
     def get_state(self) -> dict[str, Any]:
@@ -231,41 +243,51 @@ class ToolEnvWrapper(TextEnv):
         check_state(state)
         self.end()
         self.begin(state["task"])
-        answers: Mapping[int, tuple[int, bool, str]] = state.get("answers", {})
+        answers: Mapping[int, tuple[int, int, bool, str]] = state.get("answers", {})
         for turn, text in enumerate(state["said"]):
             if turn in answers:
-                index, failed, seen = answers[turn]
-                self.use(index, failed, seen, text)
+                self.use(*answers[turn], text)
             else:
                 super().step(text)
 
     def step(self, action: str, verbose: bool = False) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take a turn; GEM's `verbose` prints nothing here."""
-        is_left = self.max_tool_uses is None or self.num_uses < self.max_tool_uses
-        may_call = is_left and self.episode is not None and not isinstance(action, Cut)
-        answered = answer_of(self.tools, action) if may_call else None
+        may_call = self.episode is not None and not isinstance(action, Cut)
+        answered = self.answer(action) if may_call else None
         if answered is None:
             observation, reward, terminated, truncated, info = super().step(action)
             return observation, reward, terminated, truncated, {**info, **self.counted(), "use_tool": False}
         return self.use(*answered)
 
-    def use(self, index: int, failed: bool, seen: str, said: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def answer(self, action: str) -> tuple[int, int, bool, str, str] | None:
+        """Return the answer of the outermost layer that has one and a call left, and the layer's number."""
+        for place, (layer, num) in enumerate(zip(self.layers, self.uses, strict=True)):
+            found = answer_of(layer.tools, action) if layer.max_uses is None or num < layer.max_uses else None
+            if found is not None:
+                return (place, *found)
+        return None
+
+    def use(
+        self, place: int, index: int, failed: bool, seen: str, said: str
+    ) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take a turn that a tool answered."""
-        tool = self.tools[index]
-        self.answers[len(self.replies)] = (index, failed, seen)
-        self.num_uses, self.num_successes = self.num_uses + 1, self.num_successes + (not failed)
+        layer = self.layers[place]
+        tool = layer.tools[index]
+        self.answers[len(self.replies)] = (place, index, failed, seen)
+        self.uses[place] += 1
+        self.num_successes += not failed
         self.max_rounds = None if self.max_rounds is None else self.max_rounds + 1
-        text = seen + LAST * (self.num_uses == self.max_tool_uses)
+        text = seen + LAST * (self.uses[place] == layer.max_uses)
         count = ToolUse(num_calls=1, num_failed=int(failed), name=tool.tool_type)
         self.seen = Step(observation=(Text(text),), tool=count, legal=self.seen.legal)
         self.replies.append(said)
-        reward = self.pay.of(failed)
+        reward = layer.pay.of(failed)
         info = {**info_of(self.seen), **self.counted(), "use_tool": True}
         observation = self.observe(Action(kind="call", name=tool.tool_type, text=said))
         return observation, reward, False, False, {**info, "parsed_action": said, "tool_type": tool.tool_type}
 
     def counted(self) -> dict[str, int]:
-        return {"tool_use_counter": self.num_uses, "tool_success_counter": self.num_successes}
+        return {"tool_use_counter": sum(self.uses), "tool_success_counter": self.num_successes}
 
     def another(self, seed: int | None, **settings: Any) -> ToolEnvWrapper:
         return self.around(self.inner.another(seed, **settings))

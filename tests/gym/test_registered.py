@@ -153,5 +153,6 @@ def test_answers_are_read_by_gems_functions() -> None:
     assert extract_last_boxed_answer(r"\boxed{1} or \boxed{\frac{1}{2}}") == r"\frac{1}{2}"
     assert extract_code_from_model("```\na\n```\n```python\nprint(1)\n```") == "print(1)"
     assert extract_last_tagged_answer("<answer>1</answer> no, <answer> 2 </answer> done") == "2"
+    assert extract_last_tagged_answer("<answer>Paris</answer></answer>") == "Paris"
     for read in (extract_last_boxed_answer, extract_code_from_model, extract_last_tagged_answer):
         assert read("nothing") is None

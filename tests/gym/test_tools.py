@@ -173,6 +173,33 @@ def test_a_vector_of_them_waits_for_tools_in_threads() -> None:
     envs.close()
 
 
+@pytest.mark.parametrize(
+    "order", ["python_tool,search_tool", "search_tool,python_tool", "python_tool,search_tool,concat"]
+)
+def test_a_tool_goes_around_an_environment_with_another_tool(order: str) -> None:
+    env = wrapped(order)
+    opening, _ = env.reset(seed=1)
+    first = order.split(",")[0]
+    said = {"python_tool": "<python>", "search_tool": "<search>"}
+    assert opening.index(said[first]) < opening.index(next(text for name, text in said.items() if name != first))
+    seen, reward, _, _, info = env.step("<python>print(41 + 1)</python>")
+    assert "Code execution result: 42" in seen
+    assert (reward, info["tool_type"]) == (pytest.approx(0.3), "python_code")
+    state = env.get_state()
+    _, reward, _, _, info = env.step("<search>nothing at all</search>")
+    assert (reward, info["tool_type"], info["tool_use_counter"]) == (0.3, "search", 2)
+    env.set_state(state)
+    assert env.step(r"\boxed{5}")[4]["tool_use_counter"] == 1
+
+
+def test_each_of_two_tools_has_its_own_number_of_uses() -> None:
+    inner = ToolEnvWrapper(rlx.gym.make(GUESS, seed=1), [PythonCodeTool()], max_tool_uses=2)
+    env: Any = ToolEnvWrapper(inner, [PythonCodeTool()], 1.0, max_tool_uses=1)
+    env.reset(seed=1)
+    call = "<python>print(6 * 7)</python>"
+    assert [env.step(call)[1:3] for _ in range(3)] == [(1.0, False), (0.0, False), (0.0, False)]
+
+
 def test_what_cannot_be_is_one_line() -> None:
     with raises_naming(MistakeError, "search_url='ftp://x'", "http://HOST:PORT"):
         SearchTool(search_url="ftp://x")

@@ -16,6 +16,7 @@ from math import gcd
 
 from rlx.env.calc.answer_lines import answer_lines
 from rlx.env.calc.equation import OPERATION, value_of
+from rlx.fences import last_between
 from rlx.protocol.boxed import last_box
 
 SAID_MINUS = re.compile(r"\b(?:minus|negative) (?=[\d.])", re.IGNORECASE)
@@ -39,11 +40,8 @@ def number_in(text: str) -> Fraction | None:
 
 def marked(text: str) -> str:
     r"""Return what the last <answer> holds, else what the last \boxed{} does, else all of a text."""
-    before, closed, _ = text.rpartition("</answer>")
-    _, opened, answer = before.rpartition("<answer>")
-    if closed and opened:
-        return answer
-    box = last_box(text)
+    answer = last_between(text, "<answer>", "</answer>")
+    box = last_box(text) if answer is None else answer
     return text if box is None else box
 
 

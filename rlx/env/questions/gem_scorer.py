@@ -52,6 +52,7 @@ def is_same_element(text: str, key: str) -> bool:
 
 
 def is_verified(text: str, key: str) -> bool:
+    """Compare with math-verify. The parser that Hydra allows takes `\\%` for nothing, and `%` for a percent."""
     said, right = (
         parse(
             part if "$" in part else f"${part}$",
@@ -60,7 +61,7 @@ def is_verified(text: str, key: str) -> bool:
             extraction_mode=["first_match"],
             parsing_timeout=None,
         )
-        for part in (text, key)
+        for part in (text.replace("\\%", "%"), key.replace("\\%", "%"))
     )
     return bool(verify(right, said, timeout_seconds=None))
 

@@ -127,6 +127,14 @@ def test_keys_that_are_no_numbers_need_math_verify(tmp_path: Path, monkeypatch: 
         ("(1, 2]", "[1, 2]", 0.0),
         ("2x", "3x", 0.0),
         ("", "3x", 0.0),
+        (r"50\%", "50", 1.0),
+        (r"50\%", "0.5", 1.0),
+        ("1/2", "50%", 1.0),
+        (r"12.5 \%", r"\frac{1}{8}", 1.0),
+        (r"50\%", "50%", 1.0),
+        (r"50\%", r"5000\%", 0.0),
+        ("50%", "5", 0.0),
+        ("%", "50", 0.0),
     ],
 )
 def test_math_verify_knows_formulas(text: str, key: str, reward: float) -> None:
