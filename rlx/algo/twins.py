@@ -176,9 +176,8 @@ def places_of(
 
 
 def first_tokens(entry: Entry, likely: Likely) -> tuple[int, ...]:
-    """Return the ids of which the likeliest is looked at. A route of a single token is as likely as its name, however
-    it is spelled."""
-    if likely == "description" and entry.description and (entry.is_text or len(entry.description) > 1):
+    """Return the ids of which the likeliest is looked at: that of the description, or all spellings of the name."""
+    if likely == "description" and entry.description:
         return entry.description[:1]
     return (*entry.words, entry.chosen[0]) if likely == "either" else entry.words
 

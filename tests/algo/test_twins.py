@@ -150,15 +150,17 @@ def test_the_weight_of_a_tag_of_one_token_is_the_tag_s_alone() -> None:
     assert list(places_of(one, tag, (7, 60), "name")) == [(-1.0, (0, 0)), (-1.0, (0, 1))]
 
 
-def test_a_description_of_one_token_costs_nothing_and_draws_the_same_places_as_a_name() -> None:
+def test_a_description_of_one_token_costs_nothing_and_no_other_spelling_counts() -> None:
     routes = (
         Entry(name="compare", chosen=(100,), words=(7, 9), description=(7,)),
         Entry(name="swap", chosen=(101,), words=(8,), description=(8,)),
     )
-    found = {likely: starts_of(likely, routes) for likely in ("description", "name")}
-    assert found["description"] == found["name"]
-    assert found["description"][1] == []
-    assert watched_of(routes) == (7, 9, 100, 8, 101)
+    watch = watched_of(routes)
+    assert watch == (7, 9, 100, 8, 101)
+    assert starts_of("description", routes)[1] == []
+    one = episode(0, turn((5, 6), [(-4.0, -1.0, -9.0, -2.0, -9.0), (-5.0, -1.0, -9.0, -2.0, -9.0)]))
+    assert list(places_of(one, routes[0], watch, "description")) == [(-4.0, (0, 0)), (-5.0, (0, 1))]
+    assert list(places_of(one, routes[0], watch, "name")) == [(-1.0, (0, 0)), (-1.0, (0, 1))]
 
 
 def test_an_episode_that_failed_by_an_error_has_no_twin() -> None:

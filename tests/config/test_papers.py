@@ -47,6 +47,8 @@ SEARCH_SETS = ("train", "natural_questions", "trivia_qa", "popqa", "hotpot_qa", 
 LOCAL = {
     "tool_rloo": (("env",), countdown_row),
     "gem_math": (tuple(f"env.parts.{name}.env.env" for name in MATH_SETS), question_row),
+    "gem_math_released": (tuple(f"env.parts.{name}.env.env" for name in MATH_SETS), question_row),
+    "gem_code_released": (("env",), program_row),
     "gem_qa": (tuple(f"env.parts.{name}.env.env" for name in SEARCH_SETS), question_row),
     "gem_qa_released": (tuple(f"env.parts.{name}.env.env" for name in SEARCH_SETS), question_row),
     "gem_qa_mixed": (tuple(f"env.parts.{name}.env.env" for name in (*SEARCH_SETS, "train_too")), question_row),
