@@ -52,7 +52,7 @@ def policy_label(run: Run) -> str:
 
 def named_rows(run: Run, figures: Figures, label: str = "") -> dict[str, Figures]:
     """Return the rows of the tables: random play, the untrained model, the start, the policy (or `label`), each under
-    every budget and in every part of a mixture."""
+    every budget and in every part of a mixture, and the mean of the parts, each with the same weight."""
     labels = {
         "random": floor_label(run),
         "untrained": f"{Path(run.model.path).name}, untrained",
@@ -84,8 +84,8 @@ def label_rows(run: Run, figures: Figures, labels: Mapping[str, str]) -> dict[st
         if word in labels:
             row = labels[word] + (f", {format_count(int(rounds), 'round')}" if rounds else "")
             part, slash, own = stat.partition("/")
-            if slash and part in run.env.components:
-                row, stat = f"{row}, {part}", own
+            if slash and part in (*run.env.components, "overall"):
+                row, stat = f"{row}, {'mean of parts' if part == 'overall' else part}", own
             rows.setdefault(row, {})[f"eval/{stat}"] = figure
     return dict(rows)
 

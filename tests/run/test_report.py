@@ -64,3 +64,12 @@ def test_what_nothing_has_trained_is_not_called_by_an_algorithms_name(small_run:
     warm = small_run(tmp_path, "warm_start=tool_sft", "warm_start.steps=2")
     assert list(named_rows(warm, FIGURES))[1] == "tool_sft"
     assert list(named_rows(run, FIGURES, "step-9"))[2] == "step-9"
+
+
+def test_a_mixture_has_a_row_of_each_part_and_of_their_mean(small_run: Build, tmp_path: Path) -> None:
+    run = small_run(tmp_path, "env=mixture", without=("env", "algo.num"))
+    parts = {f"eval/{part}/pass@1": HALF for part in ("first", "second")}
+    mean = Estimate(value=0.25, low=0.1, high=0.4)
+    found = named_rows(run, {"eval/pass@1": HALF, **parts, "eval/overall/pass@1": mean}, "ours")
+    assert list(found) == ["ours", "ours, first", "ours, second", "ours, mean of parts"]
+    assert found["ours, mean of parts"] == {"eval/pass@1": mean}
