@@ -75,15 +75,17 @@ def resume(folder: Folder, words: Words = None) -> None:
     """Go on with a run that was stopped, from its newest checkpoint.
 
     `rlx resume DIR steps=100` also changes what may change: the number of steps, hardware, tracking, checkpoints and
-    evaluation. A run with options of your own needs its --config-dir again.
+    evaluation. A run with options of your own needs its --config-dir again. A run of several processes is started
+    as by `rlx launch`.
     """
     import shlex
 
-    from rlx.commands.resume import resume_command
+    from rlx.commands.resume import needs_launch, resume_command
 
     command = resume_command(folder, words or [])
-    show(f"rlx train {shlex.join(command)}")
-    train(command)
+    launches = needs_launch(command)
+    show(f"rlx {'launch' if launches else 'train'} {shlex.join(command)}")
+    (launch_run if launches else train)(command)
 
 
 @app.command(name="launch", context_settings=MIXED, rich_help_panel=RUN)

@@ -61,6 +61,11 @@ class Dialect(ABC):
         return False
 
     @declared
+    def stands_alone(self) -> bool:
+        """Every turn has a context of its own, which no other continues."""
+        return False
+
+    @declared
     def prompt_template(self) -> str | None:
         """Template of one user message that holds the whole context; None: every turn is a message."""
         return None

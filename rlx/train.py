@@ -203,6 +203,7 @@ def take_step(
     sampled = time.monotonic()
     held = gpu_peak("rollout", run.hardware.device)
     execution.process.pulse.at(f"update of step {step + 1}")
+    trainee.learner.beat = execution.process.pulse.beat
     algo = recall(run.algo, execution.progress.memory)
     own = groups_of_agents(groups, run.trained_agents)
     whole = trainee.learner.annotate(collate(own), algo.needs)

@@ -12,10 +12,14 @@ import re
 import sys
 from pathlib import Path
 
+from rlx.console import one_line
+from rlx.limits import MistakeError
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES, REPORTS = ROOT / "docs" / "papers", ROOT / "docs" / "results" / "reports"
 CLAIMS = re.compile(r"(?<=^\*\*Claims of the paper\*\*\n\n)(?:\|.*\n)+", re.MULTILINE)
-PLACE = re.compile(r"(<!-- claims: (\w+) -->\n).*?(<!-- end of claims -->)", re.DOTALL)
+PLACE = re.compile(r"(<!-- claims: (\w+) -->\n)((?:(?!<!-- claims:).)*?)(<!-- end of claims -->)", re.DOTALL)
+START, END = "<!-- claims:", "<!-- end of claims -->"
 
 
 def claims_of(report: str) -> str:
@@ -26,13 +30,19 @@ def claims_of(report: str) -> str:
 
 def block(name: str) -> str:
     """Return the command of a reproduction, a link to its report, and the table of its claims."""
-    table = claims_of((REPORTS / name / "report.md").read_text(encoding="utf-8"))
+    report = REPORTS / name / "report.md"
+    table = claims_of(report.read_text(encoding="utf-8"))
+    if not table:
+        raise MistakeError(f"{report} has no table of claims")
     return f"\n`rlx reproduce {name}` ([report](../results/reports/{name}/report.md))\n\n{table}\n"
 
 
 def filled(page: str) -> str:
-    """Return a page with the tables of now."""
-    return PLACE.sub(lambda place: place[1] + block(place[2]) + place[3], page)
+    """Return a page with the tables of now; MistakeError where a mark has no other."""
+    num = len(PLACE.findall(page))
+    if (page.count(START), page.count(END)) != (num, num):
+        raise MistakeError(f"{page.lstrip()[:40]!r}: each {START} NAME --> needs {END} after it, and no other between")
+    return PLACE.sub(lambda place: place[1] + block(place[2]) + place[4], page)
 
 
 def main(write: bool) -> int:
@@ -45,4 +55,9 @@ def main(write: bool) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main("--write" in sys.argv[1:]))
+    if set(sys.argv[1:]) - {"--write"}:
+        sys.exit("claims.py takes --write, or nothing")
+    try:
+        sys.exit(main("--write" in sys.argv[1:]))
+    except (MistakeError, OSError, UnicodeDecodeError) as error:
+        sys.exit(one_line(str(error)))

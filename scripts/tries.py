@@ -54,7 +54,7 @@ def successes(groups: Iterable[Group]) -> Mapping[int, float]:
 
 def row(folder: Path, stem: str) -> tuple[str, ...]:
     groups = list(load(folder / TRAJECTORIES / f"{stem}.jsonl"))
-    if not all(isinstance(group.task.data.get("numbers"), list) for group in groups):
+    if not all(isinstance(group.task.data.get("numbers"), list) and "target" in group.task.data for group in groups):
         raise MistakeError(f"{one_line(str(folder), 200)} has episodes of another environment; name runs of Countdown")
     right = ", ".join(f"{size}: {share:.1%}" for size, share in successes(groups).items())
     return (f"{stem} of {one_line(str(folder), 200)}", *describe([tries_of(group) for group in groups]), right)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from rlx.limits import MistakeError
 from scripts.claims import PAGES, PLACE, REPORTS, claims_of, filled
 
 REPORT = "**Claims of the paper**\n\n| claim | comes out |\n|---|---:|\n| It learns | NO |\n\n**Pass@k**\n\n| a |\n"
@@ -19,3 +22,18 @@ def test_pages_of_papers_are_up_to_date() -> None:
 def test_each_report_with_claims_is_on_a_page_of_a_paper() -> None:
     shown = {place[2] for path in PAGES.glob("*.md") for place in PLACE.finditer(path.read_text(encoding="utf-8"))}
     assert shown == {path.parent.name for path in REPORTS.glob("*/report.md") if claims_of(path.read_text("utf-8"))}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<!-- claims: gem_guess -->\n",
+        "<!-- claims: gem_guess -->\n<!-- claims: gem_sum -->\n<!-- end of claims -->\n",
+        "<!-- claims: gem-guess -->\n<!-- end of claims -->\n",
+        "<!-- end of claims -->\n",
+    ],
+)
+def test_marks_without_their_other_are_refused(page: str) -> None:
+    with pytest.raises(MistakeError):
+        filled(page)
+    assert "| claim |" in filled("<!-- claims: gem_guess -->\n<!-- end of claims -->\n")

@@ -15,7 +15,7 @@ from tests.view.conftest import episode, turn, write
 
 def asked(numbers: object, *calls: str, success: bool) -> Trajectory:
     one = episode("a", 0, *(turn(call, kind="call") for call in calls), turn("an answer"), success=success)
-    return replace(one, task=replace(one.task, data={"numbers": numbers}))
+    return replace(one, task=replace(one.task, data={"numbers": numbers, "target": 6}))
 
 
 def store(folder: Path, *episodes: Trajectory) -> str:
@@ -50,3 +50,9 @@ def test_episodes_of_another_environment_are_refused_by_their_run(numbers: objec
 def test_no_folder_is_refused() -> None:
     with pytest.raises(MistakeError):
         main([])
+
+
+def test_a_task_with_numbers_and_no_target_is_of_another_environment(tmp_path: Path) -> None:
+    one = asked([1, 2], success=False)
+    with pytest.raises(MistakeError, match=tmp_path.name):
+        main([store(tmp_path, replace(one, task=replace(one.task, data={"numbers": [1, 2]})))])

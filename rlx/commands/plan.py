@@ -18,7 +18,7 @@ from rlx.config.compose import build_run, choices_of, compose
 from rlx.config.saved import load_tree
 from rlx.hardware.machine import size
 from rlx.hardware.profile import Hardware
-from rlx.launch.sbatch import grace_seconds, sbatch_script
+from rlx.launch.sbatch import grace_of, sbatch_script
 from rlx.preflight.checks import check_plan
 from rlx.preflight.disk import RATES
 from rlx.preflight.lengths import NO_HINTS, LengthHints
@@ -155,7 +155,7 @@ def describe_start(prospect: Prospect, words: Sequence[str]) -> list[str]:
     if hardware.device == "cpu" and hardware.num_nodes == 1 and not any("launcher=slurm" in word for word in words):
         return [command]
     own = [word for word in words if not word.startswith("hydra/launcher=")]
-    script = sbatch_script(hardware, own, prospect.host_peak, prospect.checkpoint_bytes, prospect.saving)
+    script = sbatch_script(hardware, own, prospect.host_peak, grace_of(prospect))
     lines = ["sbatch", *(f"{' ' * LEFT}{line}" for line in script.splitlines()), command]
     return lines if prospect.shape is None else [*describe_grace(prospect), *lines]
 
@@ -163,9 +163,9 @@ def describe_start(prospect: Prospect, words: Sequence[str]) -> list[str]:
 def describe_grace(prospect: Prospect) -> list[str]:
     """Say what the warning before a job's time limit leaves room for."""
     each, took = prospect.checkpoint_bytes, prospect.saving
-    grace = grace_seconds(each, took)
     source = f"at {RATES}" if took is None else f"which took {clock(took)} in this run"
-    text = f"a job is warned {clock(grace)} before its limit, to end its update and write {size(each)} {source}"
+    warned = f"a job is warned {clock(grace_of(prospect))} before its limit"
+    text = f"{warned}, to end its update and write {size(each)} {source}"
     slower = "" if took is not None else "; with slower disks raise --signal (hydra.launcher.signal_delay_s)"
     return row("grace", f"{text}{slower}")
 

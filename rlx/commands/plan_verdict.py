@@ -8,6 +8,7 @@ from itertools import groupby
 
 from rlx.commands.text import LEFT, between, clock, hours, precision, row
 from rlx.console import format_count
+from rlx.launch.sbatch import HOURS
 from rlx.preflight.expected import TAIL
 from rlx.preflight.fit import EngineError
 from rlx.preflight.forecast import Forecast
@@ -170,6 +171,7 @@ def describe_warnings(prospect: Prospect) -> list[str]:
     lines = describe_cut(prospect)
     if prospect.run.algo.drifts:
         lines += row("DRIFT", drift_warning(prospect.run))
+    lines += describe_apart(prospect)
     if prospect.main.load.plays:
         lines += describe_unused(prospect) + describe_crowd(prospect) + describe_idle(prospect)
     return lines
@@ -188,9 +190,22 @@ def describe_cut(prospect: Prospect) -> list[str]:
     return lines
 
 
+def describe_apart(prospect: Prospect) -> list[str]:
+    """Name checkpoints that are more than a job apart."""
+    run, forecast = prospect.run, prospect.forecast
+    step = 0.0 if forecast is None else forecast.timer.step(run.hardware, forecast.main.load).seconds
+    apart, settings = step * min(run.checkpoint.every, run.steps), run.checkpoint
+    if run.hardware.device == "cuda" and settings.minutes is None and apart > HOURS * 3600:
+        text = f"checkpoint.every={settings.every} steps may take {clock(apart)}, and a job has {HOURS} h"
+        return row("APART", f"{text}: set checkpoint.minutes=60, or its work hangs on the warning before its end")
+    return []
+
+
 def describe_unused(prospect: Prospect) -> list[str]:
     """Name a context of which no episode can use the half, though memory is kept for all of it."""
     sampling, expected = prospect.run.sampling, prospect.main.expected
+    if "--seen" in expected.unknown:
+        return []
     longest = expected.most + round(expected.usual.prompt + expected.usual.observed)
     if 2 * longest >= sampling.max_context:
         return []
@@ -212,7 +227,7 @@ def describe_crowd(prospect: Prospect) -> list[str]:
     load, most = prospect.main.load, prospect.largest_share
     raised = f"raise hardware.engine_memory to {most}, or " if most and most > prospect.hardware.engine_memory else ""
     text = (
-        f"an engine's cache holds {num:,} of its {live:,} episodes of {load.prompt + load.sampled + load.observed:,} "
+        f"an engine's cache holds {num:,} of its {live:,} episodes of {load.whole:,} "
         f"tokens at a time, and the others wait or are read again; {raised}choose a larger profile, or shorter episodes"
     )
     return row("CROWDED", text)

@@ -15,6 +15,7 @@ from rlx.config.check import ConfigError
 from rlx.config.compose import compose
 from rlx.config.saved import load_tree
 from rlx.config.words import parse_overrides, parse_words, quote
+from rlx.hardware.ranks import find_place
 from rlx.record.command import TRAIN
 from rlx.record.files import read_json
 from rlx.record.folder import COMMAND, differences, read_config
@@ -33,6 +34,11 @@ def resume_command(folder: Path, words: Sequence[str] = ()) -> list[str]:
     own = recorded_words(folder)
     refuse_other(folder, compose([*options, *own]))
     return [*options, *own, *arguments.overrides, f"hydra.run.dir={quote(str(folder))}"]
+
+
+def needs_launch(words: Sequence[str]) -> bool:
+    """Tell whether these words are of a run of several processes, and this process is none of them yet."""
+    return find_place().size == 1 and int(compose(words)["hardware"]["num_processes"]) > 1
 
 
 def recorded_words(folder: Path) -> list[str]:

@@ -248,7 +248,11 @@ def check_folders(hydra: Any) -> None:
 def used_folder(hydra: Any, kind: str) -> Path:
     """Return the folder of a run or a sweep. ConfigError where its name holds a reference as text: Hydra would resolve
     the name once more, and make a second folder."""
-    name = str(hydra[kind].dir)
+    try:
+        name = str(hydra[kind].dir)
+    except COMPOSE_ERRORS as error:
+        given = OmegaConf.to_container(hydra[kind], resolve=False)["dir"]  # type: ignore[call-overload]
+        raise ConfigError(f"hydra.{kind}.dir={to_text(given)}: {one_line(str(error).splitlines()[0])}") from error
     if REFERENCE in name:
         raise ConfigError(f"hydra.{kind}.dir={to_text(name)}: the name of a folder cannot hold {REFERENCE}")
     return Path(name)

@@ -35,6 +35,8 @@ from math import inf, isfinite, sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rlx.limits import MistakeError
+
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
@@ -286,4 +288,4 @@ def _require_finite(ratios: Sequence[Ratio], num_resamples: int) -> None:
             f"cannot bootstrap {num_problems} problems with {num_resamples} resamples: give at least 1 each"
         )
     if not all(np.isfinite(ratio.top).all() and np.isfinite(ratio.bottom).all() for ratio in ratios):
-        raise ValueError("cannot bootstrap a figure that is not finite on every problem")
+        raise MistakeError("cannot bootstrap a stored reward or figure that is no finite number: its file was changed")

@@ -17,7 +17,7 @@ from rlx.hardware.command import rank_command, srun_command
 from rlx.hardware.packages import how_to_get
 from rlx.hardware.profile import Hardware
 from rlx.launch.ending import log_of, read_attempts, read_end, record_job
-from rlx.launch.sbatch import grace_seconds
+from rlx.launch.sbatch import LEAST_GRACE, grace_of
 from rlx.launch.slurm import Record, SlurmError, ask
 from rlx.launch.start import LaunchError
 from rlx.preflight.prospect import Prospect
@@ -88,7 +88,7 @@ def memory_gb(runs: Sequence[Run]) -> int | None:
 
 def delay_seconds(runs: Sequence[Run]) -> int:
     """Return the grace period that the largest of the runs needs."""
-    return grace_seconds(max((Prospect(run=run).checkpoint_bytes for run in runs), default=0))
+    return max((grace_of(Prospect(run=run)) for run in runs), default=LEAST_GRACE)
 
 
 def watch_command(shape: Mapping[str, int], limit: int, folders: Path, task: Sequence[str]) -> list[str]:

@@ -74,6 +74,8 @@ class Learner(ABC):
     policy or arithmetic differs; None trusts the engine."""
     device: torch.device
     ranks: Ranks = ALONE
+    beat: Callable[[], None] = staticmethod(nothing)
+    """Is called at each micro-batch: a long update does not hang."""
 
     @property
     def model(self) -> Any:
@@ -156,6 +158,7 @@ class Learner(ABC):
         self.scorer.eval()
         measured: dict[str, Tensor] = {}
         for micro_batch in self.share(batch, only):
+            self.beat()
             packed = pack(batch, micro_batch, self.device.type)
             for name, column_m in self.score_columns(batch, packed, of_start).items():
                 column_M = measured.setdefault(name, torch.zeros(batch.num_tokens))
@@ -222,6 +225,7 @@ class Learner(ABC):
         self, batch: Batch, micro_batch: MicroBatch, packed: Packed, loss: TokenLoss, totals: Totals, is_last: bool
     ) -> Metrics:
         """Add the gradient of one micro-batch; return its shares of the loss and of the metrics."""
+        self.beat()
         tokens = self.tokens(batch, packed)
         result = check_loss(loss(tokens, totals))
         if self.num_updates == 0:

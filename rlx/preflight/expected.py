@@ -18,6 +18,8 @@ from dataclasses import dataclass, field, replace
 from rlx.environment import Environment
 from rlx.preflight.lengths import (
     NO_HINTS,
+    TOKENS,
+    LengthError,
     LengthHints,
     Lengths,
     in_turns,
@@ -26,7 +28,7 @@ from rlx.preflight.lengths import (
     with_hints,
     with_turns,
 )
-from rlx.preflight.played import play_experts, unplayed_lengths, worlds_in
+from rlx.preflight.played import can_play, play_experts, unplayed_lengths, worlds_in
 from rlx.run.run import Run
 from rlx.types import Sampling
 from rlx.world import trained_parts
@@ -52,6 +54,8 @@ class Expected:
     """Tokens that an episode may sample."""
     experts: Mapping[str, Lengths] = field(default_factory=dict)
     """Lengths of an expert's episodes, by part."""
+    unknown: tuple[str, ...] = ()
+    """Hints that would tell what nothing tells here: `--prompt` (taken as 150 tokens), `--seen` (as none)."""
 
     @property
     def is_certain(self) -> bool:
@@ -72,17 +76,36 @@ def expect_lengths(run: Run, given: LengthHints = NO_HINTS) -> Expected:
     each = {name: experts.get(name) or unplayed_lengths(worlds[name], run.seed, len(trained[name])) for name in weights}
     mean = mean_of([lengths.within(context) for lengths in each.values()], list(weights.values()))
     mean = with_hints(mean, given)
+    check_hints(mean, given, context)
+    unknown = unknown_hints(run, {name: worlds[name].env for name in weights if name not in experts}, given)
     most = max(sampled_most(worlds[name].env, run.sampling, lengths) for name, lengths in each.items())
     if given.tokens is not None:
         one = replace(mean, sampled=tokens_in_hints(given.tokens, most, given.source))
-        one = one if given.turns is not None else in_turns(one, run.sampling.max_new_tokens)
-        return Expected(lengths=(one,), source=given.source, most=most, experts=experts)
+        one = one if given.turns is not None else in_turns(one, run.sampling.max_new_tokens, given.seen)
+        return Expected(lengths=(one,), source=given.source, most=most, experts=experts, unknown=unknown)
     factor = copying(run, is_terse=all(one.is_terse for one in played.values()))
     if factor is not None and set(weights) <= set(experts):
         copied = replace(mean, sampled=min(most, factor * mean.sampled))
         return Expected(lengths=(copied,), source="demonstrations", most=most, experts=experts)
-    three = tuple(in_turns(replace(mean, sampled=share * most), run.sampling.max_new_tokens) for share in SHARES)
-    return Expected(lengths=three, most=most, experts=experts)
+    thirds = (replace(mean, sampled=share * most) for share in SHARES)
+    three = tuple(in_turns(one, run.sampling.max_new_tokens, given.seen) for one in thirds)
+    return Expected(lengths=three, most=most, experts=experts, unknown=unknown)
+
+
+def check_hints(lengths: Lengths, given: LengthHints, context: int) -> None:
+    """LengthError where a user gives a prompt, or what turns see, that no context holds."""
+    for name, most in (("prompt", context - 1), ("seen", round(context * max(lengths.contexts, lengths.turns)))):
+        value = getattr(given, name)
+        if given.source == TOKENS and value is not None and value > most:
+            raise LengthError(f"--{name} {value:,.0f} cannot be: sampling.max_context={context:,} leaves {most:,}")
+
+
+def unknown_hints(run: Run, unplayed: Mapping[str, Environment], given: LengthHints) -> tuple[str, ...]:
+    """Return the hints without which lengths are not known: of prompts that are not here, and of what further turns of
+    an agent see that no expert plays."""
+    is_prompt = given.prompt is None and not all(map(can_play, unplayed.values()))
+    is_seen = given.seen is None and any(turn_limit(env) != 1 for env in unplayed.values())
+    return ("--prompt",) * is_prompt + ("--seen",) * is_seen
 
 
 def copying(run: Run, *, is_terse: bool) -> float | None:

@@ -35,6 +35,8 @@ class Lengths:
     """Agents of an episode."""
     learners: float = 1
     """Own episodes of such a length that the update learns from, per episode: those of trained agents."""
+    is_alone: bool = False
+    """Every turn has a context of its own, however many there are."""
 
     @property
     def tokens(self) -> float:
@@ -75,16 +77,18 @@ def tokens_in_hints(tokens: float, most: int, source: str) -> float:
     return max(1.0, min(most, tokens))
 
 
-def in_turns(lengths: Lengths, longest: int) -> Lengths:
-    """Give an episode the turns that its tokens need at least, with `longest` in each; each sees as much as before."""
+def in_turns(lengths: Lengths, longest: int, seen: float | None = None) -> Lengths:
+    """Give an episode the turns that its tokens need at least, with `longest` in each. Each sees as much as before,
+    unless the user says what all of them see."""
     turns = lengths.sampled / longest
-    return lengths if turns <= lengths.turns else with_turns(lengths, turns)
+    more = lengths if turns <= lengths.turns else with_turns(lengths, turns)
+    return more if seen is None else replace(more, observed=seen)
 
 
 def with_turns(lengths: Lengths, turns: float) -> Lengths:
     """Return an episode of another number of turns, which see and forget as often as those before."""
     ratio = (turns - 1) / (lengths.turns - 1) if lengths.turns > 1 else 0.0
-    observed, contexts = ratio * lengths.observed, 1 + ratio * (lengths.contexts - 1)
+    observed, contexts = ratio * lengths.observed, turns if lengths.is_alone else 1 + ratio * (lengths.contexts - 1)
     return replace(lengths, observed=observed, contexts=contexts, turns=turns)
 
 
@@ -103,4 +107,5 @@ def mean_of(lengths: Sequence[Lengths], weights: Sequence[float]) -> Lengths:
         name: sum(weight * getattr(one, name) for one, weight in zip(lengths, weights, strict=True)) / whole
         for name in MEANS
     }
-    return Lengths(**told, longest=max(one.longest for one in lengths))
+    alone = all(one.is_alone for one in lengths)
+    return Lengths(**told, longest=max(one.longest for one in lengths), is_alone=alone)

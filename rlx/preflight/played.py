@@ -71,7 +71,8 @@ def has_room(dialect: Dialect, played: Trajectory) -> bool:
 
 def unplayed_lengths(world: World, seed: int, num_trained: int) -> Lengths:
     """Measure the prompts of a part without an expert, where its tasks are here; one turn, no observation."""
-    lengths = Lengths(observed=0, agents=len(world.env.agents), learners=num_trained)
+    alone = world.speech.dialect.stands_alone
+    lengths = Lengths(observed=0, agents=len(world.env.agents), learners=num_trained, is_alone=alone)
     if not can_play(world.env):
         return lengths
     with suppress(Exception):

@@ -278,6 +278,13 @@ class Prospect:
             return 0
         return 4 * self.shape.num_parameters + self.num_trained * (8 if self.num_adapted is None else 12)
 
+    @cached_property
+    def longest_update(self) -> float:
+        """Seconds of an update with the longest of the expected episodes; 0 where nothing tells them."""
+        if self.forecast is None:
+            return 0.0
+        return max(self.forecast.timer.step(self.hardware, load).update for load in self.main.loads)
+
     @property
     def judges_untrained(self) -> bool:
         """The untrained model is evaluated too; without a warm start it is the start itself."""

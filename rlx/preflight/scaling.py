@@ -70,7 +70,7 @@ def decode_seconds(shape: Shape, hardware: Hardware, machine: Machine, load: Loa
     # the torch engine reads every row as far as the longest one, which is halfway to its end on average
     width = load.context + (beyond / 2 if hardware.engine == "torch" else 0)
     full = tick_seconds(shape, hardware, machine, rows, width, shares)
-    ending = load.prompt + load.observed + load.sampled + beyond
+    ending = load.prompt + (load.observed + load.sampled + beyond) / load.contexts
     few = tick_seconds(shape, hardware, machine, -(-rows // TAIL_ROWS), ending, shares)
     return load.agents * (load.sampled * episodes / rows * full + beyond * few)
 

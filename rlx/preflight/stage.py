@@ -99,6 +99,7 @@ def load_of(algo: Algorithm, lengths: Lengths, most: int, num_adapted: int | Non
         sampled=sampled,
         observed=round(lengths.observed),
         turns=turns,
+        contexts=max(1.0, lengths.contexts),
         longest=min(most, TAIL * sampled),
         agents=lengths.agents,
         learners=lengths.learners,

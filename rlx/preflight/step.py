@@ -54,6 +54,8 @@ class Load:
     """Tokens of tools' answers, prefilled but not sampled."""
     turns: int = 1
     """Turns of an episode."""
+    contexts: float = 1.0
+    """Contexts of an episode, one and one more for every turn that forgot, which share its tokens."""
     longest: int = 0
     """Sampled tokens of the longest episode; 0: all are alike."""
     agents: float = 1.0
@@ -74,7 +76,12 @@ class Load:
     @property
     def context(self) -> float:
         """Tokens that a sampled token sees, on average."""
-        return self.prompt + (self.sampled + self.observed) / 2
+        return self.prompt + (self.sampled + self.observed) / self.contexts / 2
+
+    @property
+    def whole(self) -> int:
+        """Tokens of a context at its end."""
+        return round(self.prompt + (self.sampled + self.observed) / self.contexts)
 
     @property
     def learned_share(self) -> float:

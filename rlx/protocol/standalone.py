@@ -44,6 +44,10 @@ class Standalone(Tags):
     kept_characters: Mapping[str, int] = field(default_factory=lambda: {"access": 100})
     """Characters of a tool's earlier results that a message shows, by the tool's name; of other tools all."""
 
+    @property
+    def stands_alone(self) -> bool:
+        return True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(0, history_characters=self.history_characters)

@@ -41,7 +41,7 @@ from rlx.reproduce.jobs import play_all
 from rlx.reproduce.measurements import Findings, check_measured, measure_more
 from rlx.reproduce.members import Member, Runs, folders_of, last_checkpoint, members_of, words_of
 from rlx.reproduce.report import Measured, cost_table, measure_runs, pictures_of, report_tables, report_text
-from rlx.reproduce.reproduction import Reproduction, ReproductionError, read_reproduction, refuse_seed
+from rlx.reproduce.reproduction import Reproduction, ReproductionError, read_reproduction, refuse_word
 from rlx.reproduce.shared import Shared, shares_of
 from rlx.run.judge import judges_untrained
 from rlx.run.run import Run
@@ -72,7 +72,7 @@ def reproduce(
     what, screen = read_reproduction(file), Screen()
     folder = (folder or Path("outputs") / f"reproduce-{file.stem}").absolute()
     for word in words:
-        refuse_seed(word)
+        refuse_word(word)
     members = members_of(what, folder, seeds or what.seeds, words)
     built = {one.arm: build_run(compose(one.words), one.folder) for one in members if one.seed == 0}
     check_stages(file, what, built)

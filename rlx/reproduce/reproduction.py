@@ -104,7 +104,7 @@ class Reproduction:
         if not self.runs:
             raise ValueError("runs: expected at least one")
         for word in (*self.words, *(word for arm in self.runs.values() for word in arm.words)):
-            refuse_seed(word)
+            refuse_word(word)
         for name in self.runs:
             if not NAME.fullmatch(name):
                 raise ValueError(f"a run's name is letters, digits, _ and -, not {name!r:.60}")
@@ -178,8 +178,11 @@ class Reproduction:
         return self.rows[row].endswith(" random")
 
 
-def refuse_seed(word: str) -> None:
-    """Every run has the seed of its place: with the same one several would be one, and their mean no mean."""
+def refuse_word(word: str) -> None:
+    """Every run has the seed of its place: with the same one several would be one, and their mean no mean. An option
+    such as `-m` or `--help` would make another command of it."""
+    if word.startswith("-"):
+        raise ReproductionError(f"{one_line(word, 60)}: expected a word of a run's configuration, not an option")
     if word.lstrip("+").partition("=")[0] == "seed":
         raise ReproductionError(f"{word:.60}: each run has a seed of its own; `seeds`, or --seeds, says how many")
 

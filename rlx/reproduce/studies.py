@@ -74,6 +74,8 @@ class Claim:
     most: float = math.inf
 
     def __post_init__(self) -> None:
+        if math.isnan(self.least) or math.isnan(self.most):
+            raise ValueError("least and most are numbers, and nan is none")
         if math.isinf(self.least) and math.isinf(self.most):
             raise ValueError("a claim needs least, most or both")
         if self.least > self.most:

@@ -51,8 +51,8 @@ def policy_label(run: Run) -> str:
 
 
 def named_rows(run: Run, figures: Figures, label: str = "") -> dict[str, Figures]:
-    """Return the rows of the tables: random play, the untrained model, the start and the policy (or `label`). Each has a
-    row for every budget, for every part of a mixture, and for the mean of the parts."""
+    """Return the rows of the tables: random play, the untrained model, the start and the policy (or `label`). Each has
+    a row for every budget, for every part of a mixture, and for the mean of the parts."""
     labels = {
         "random": floor_label(run),
         "untrained": f"{Path(run.model.path).name}, untrained",

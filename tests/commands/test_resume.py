@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.commands.resume import resume_command
+from rlx.commands.resume import needs_launch, resume_command
 from rlx.config.check import ConfigError
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.ranks import ALONE
@@ -78,3 +78,12 @@ def test_another_configuration_names_the_command_of_the_run_that_is_there(run_co
     config = read_config(run_copy)
     with raises_naming(FolderError, f"rlx resume {run_copy}"):
         claim_config(run_copy, {**config, "seed": 9})
+
+
+def test_a_run_of_several_processes_is_launched_unless_it_is_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    several = ["env=countdown", "algo=grpo", "hardware=cpux2", "hydra.run.dir=x"]
+    assert needs_launch(several)
+    assert not needs_launch(["env=countdown", "algo=grpo", "hardware=cpu"])
+    for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "0")):
+        monkeypatch.setenv(name, value)
+    assert not needs_launch(several)

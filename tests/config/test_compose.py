@@ -196,6 +196,12 @@ def test_every_value_of_a_multirun_is_checked_before_its_first_job(words: list[s
         launch(["-m", *words], lambda run: pytest.fail("a job began"))
 
 
+@pytest.mark.parametrize("value", ["${nope}", "${now:}", "${oc.env:NO_SUCH_VARIABLE}", "${hydra:foo.bar}"])
+def test_a_folder_named_by_what_leads_nowhere_is_refused_by_its_key(value: str) -> None:
+    with raises_naming(ConfigError, f"hydra.run.dir={value}"):
+        compose([f"hydra.run.dir={value}"], writes=True)
+
+
 @pytest.mark.parametrize("word", ["hydra.run.dir=", "hydra.run.dir=' '", "hydra.sweep.dir=", "hydra.sweep.subdir="])
 def test_a_folder_without_a_name_is_refused(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would be the folder one is in."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
+from rlx.config.compose import build_run, compose
 from rlx.hardware.profile import Hardware
-from rlx.launch.sbatch import grace_seconds, sbatch_script
+from rlx.launch.sbatch import grace_of, grace_seconds, sbatch_script
+from rlx.preflight.lengths import LengthHints
+from rlx.preflight.prospect import Prospect
 
 SERVED = Hardware(
     num_nodes=2, num_processes=8, device="cuda", learner="deepspeed", engine="vllm", num_servers=2, tensor_parallel=4
@@ -43,6 +47,16 @@ def test_a_measured_checkpoint_sets_the_time_before_the_limit() -> None:
 
 
 def test_a_job_is_told_of_its_time_limit_by_the_size_of_its_checkpoint() -> None:
-    small, large = (options(sbatch_script(SERVED, [], checkpoint=gb * 10**9))["signal"] for gb in (0, 177))
-    assert small == "B:USR2@300"
-    assert int(large.partition("@")[2]) >= 300 + 177 * (1 / 0.5 + 1 / 1.0)
+    assert options(sbatch_script(SERVED, []))["signal"] == "B:USR2@300"
+    assert options(sbatch_script(SERVED, [], grace=840))["signal"] == "B:USR2@840"
+    assert grace_seconds(0) == 300
+    assert grace_seconds(177 * 10**9) >= 300 + 177 * (1 / 0.5 + 1 / 1.0)
+
+
+def test_a_job_is_warned_in_time_for_its_longest_update() -> None:
+    assert grace_seconds(10**9, took=0.0, update=6000.0) == 300 + 6000
+    run = build_run(compose(["+paper=carl_3b"]), Path())
+    prospect = Prospect(run=run, length_hints=LengthHints(seen=15000.0))
+    assert prospect.forecast is not None
+    longest = max(prospect.forecast.timer.step(run.hardware, load).update for load in prospect.main.loads)
+    assert grace_of(prospect) >= 300 + longest > 3600

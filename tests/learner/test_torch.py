@@ -23,7 +23,7 @@ from rlx.learner.learner import NotFiniteError
 from rlx.learner.optimizer import learning_rate
 from rlx.learner.packing import prepare
 from rlx.learner.rows import rows
-from rlx.learner.shares import units
+from rlx.learner.shares import minibatches, units
 from rlx.learner.torch import TorchLearner
 from rlx.limits import MistakeError
 from rlx.protocol.automaton import Automaton, State
@@ -499,3 +499,12 @@ def test_frozen_matrices_in_the_format_of_the_pass_change_no_bit(model, groups, 
     assert torch.bfloat16 in dtypes
     assert all(p.dtype == torch.float32 for _, p in halved.scorer.trained())
     assert all(p.dtype == torch.float32 for p in whole.scorer.parameters())
+
+
+def test_an_update_tells_of_each_micro_batch(model, groups):
+    one, beats = learner(model(), micro=40, num_epochs=2, num_minibatches=2), []
+    one.beat = lambda: beats.append(1)
+    batch = credited(groups())
+    one.update(batch, policy_loss(policy_gradient(), PolicyLoss()), "trajectory")
+    parts = [prepare(batch, part, 40, ALONE, "cpu") for part in minibatches(units(batch, "trajectory"), 2)]
+    assert len(beats) == 2 * sum(len(part.packed) for part in parts) > 4

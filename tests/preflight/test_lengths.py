@@ -13,7 +13,7 @@ from rlx.config.compose import build_run, compose
 from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.model.load import Model, load_tokenizer
 from rlx.preflight.expected import AFTER_COPYING, expect_lengths
-from rlx.preflight.lengths import LengthError, LengthHints, Lengths, mean_of
+from rlx.preflight.lengths import LengthError, LengthHints, Lengths, in_turns, mean_of
 from rlx.preflight.played import (
     Played,
     encoder,
@@ -24,7 +24,7 @@ from rlx.preflight.played import (
     worlds_in,
 )
 from rlx.preflight.prospect import Prospect
-from rlx.preflight.stage import num_tokens
+from rlx.preflight.stage import load_of, num_tokens
 from rlx.rollout.episode import demonstrate_episode, worlds_of
 from rlx.rollout.speech import speech_of
 from rlx.run.policies import Frozen
@@ -221,3 +221,31 @@ def test_a_part_that_needs_more_than_the_context_is_named() -> None:
     assert "CUT OFF an expert's episode of game_sudoku takes up to " in text
     assert "CUT OFF" not in describe_plan(Prospect(run=run_of(*SUDOKU, "protocol.window=0")), [])
     assert "CUT OFF" not in describe_plan(Prospect(run=run_of("env=game/guess_the_number", "algo=rebn")), [])
+
+
+def test_what_tools_say_counts_as_given_whatever_the_number_of_turns() -> None:
+    one = Lengths(prompt=100, sampled=8000, observed=0, turns=1)
+    assert in_turns(one, 1000) == Lengths(prompt=100, sampled=8000, observed=0, turns=8)
+    assert in_turns(one, 1000, 5000) == Lengths(prompt=100, sampled=8000, observed=5000, turns=8)
+    run = run_of("+paper=carl_3b")
+    plain, told = (expect_lengths(run, LengthHints(seen=seen)) for seen in (None, 15000.0))
+    assert [one.observed for one in plain.lengths] == [0, 0, 0]
+    assert [one.observed for one in told.lengths] == [15000] * 3
+    assert (plain.unknown, told.unknown) == (("--prompt", "--seen"), ("--prompt",))
+    assert expect_lengths(run_of("env=countdown", "algo=grpo")).unknown == ()
+
+
+@pytest.mark.parametrize(("name", "value"), [("prompt", 32000.0), ("seen", 500000.0)])
+def test_a_hint_that_no_context_holds_is_refused(name: str, value: float) -> None:
+    with raises_naming(LengthError, f"--{name} {value:,.0f}", "sampling.max_context=32,000"):
+        expect_lengths(run_of("+paper=carl_3b"), LengthHints(**{name: value}))
+
+
+def test_every_turn_of_a_standalone_protocol_has_a_context_of_its_own() -> None:
+    run = run_of("+paper=carl_4b_reasoning")
+    found = expect_lengths(run, LengthHints(tokens=60000.0, turns=10.0))
+    assert found.most == 310_000, "ten turns of 31,000"
+    assert (found.usual.contexts, found.usual.turns) == (10, 10)
+    load = load_of(run.algo, found.usual, found.most, None)
+    assert load.whole == 150 + 60000 / 10
+    assert load.context == 150 + 60000 / 10 / 2

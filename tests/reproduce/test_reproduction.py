@@ -162,6 +162,7 @@ def test_a_control_has_the_length_of_what_it_is_a_control_of(tmp_path: Path, key
             {"runs": {}, "rows": {}, "gains": {}, "curves": {}, "published": {}, "expected": {}},
             "runs: expected at least",
         ),
+        ({"words": ["-m"]}, "-m: expected a word of a run's configuration, not an option"),
         ({"words": ["seed=3"]}, "seed=3: each run has a seed of its own; `seeds`, or --seeds, says how many"),
         ({"seeds": 10**15}, "seeds=1000000000000000: expected an integer from 1 to 1000000"),
         ({"ks": [1, 0]}, "ks=0: expected an integer from 1 to 1000000"),
