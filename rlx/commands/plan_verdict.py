@@ -227,7 +227,7 @@ def describe_crowd(prospect: Prospect) -> list[str]:
     load, most = prospect.main.load, prospect.largest_share
     raised = f"raise hardware.engine_memory to {most}, or " if most and most > prospect.hardware.engine_memory else ""
     text = (
-        f"an engine's cache holds {num:,} of its {live:,} episodes of {load.whole:,} "
+        f"an engine's cache holds {num:,} of its {live:,} episodes of {load.context_end:,} "
         f"tokens at a time, and the others wait or are read again; {raised}choose a larger profile, or shorter episodes"
     )
     return row("CROWDED", text)

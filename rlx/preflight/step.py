@@ -79,7 +79,7 @@ class Load:
         return self.prompt + (self.sampled + self.observed) / self.contexts / 2
 
     @property
-    def whole(self) -> int:
+    def context_end(self) -> int:
         """Tokens of a context at its end."""
         return round(self.prompt + (self.sampled + self.observed) / self.contexts)
 

@@ -247,5 +247,5 @@ def test_every_turn_of_a_standalone_protocol_has_a_context_of_its_own() -> None:
     assert found.most == 310_000, "ten turns of 31,000"
     assert (found.usual.contexts, found.usual.turns) == (10, 10)
     load = load_of(run.algo, found.usual, found.most, None)
-    assert load.whole == 150 + 60000 / 10
+    assert load.context_end == 150 + 60000 / 10
     assert load.context == 150 + 60000 / 10 / 2
