@@ -251,8 +251,8 @@ def used_folder(hydra: Any, kind: str) -> Path:
     try:
         name = str(hydra[kind].dir)
     except COMPOSE_ERRORS as error:
-        given = OmegaConf.to_container(hydra[kind], resolve=False)["dir"]  # type: ignore[call-overload]
-        raise ConfigError(f"hydra.{kind}.dir={to_text(given)}: {one_line(str(error).splitlines()[0])}") from error
+        given = OmegaConf.to_container(hydra[kind], resolve=False)["dir"]  # type: ignore[index, call-overload]
+        raise ConfigError(f"hydra.{kind}.dir={to_text(given)}: {str(error).splitlines()[0]}") from error
     if REFERENCE in name:
         raise ConfigError(f"hydra.{kind}.dir={to_text(name)}: the name of a folder cannot hold {REFERENCE}")
     return Path(name)
