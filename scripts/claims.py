@@ -18,7 +18,7 @@ from rlx.limits import MistakeError
 ROOT = Path(__file__).resolve().parents[1]
 PAGES, REPORTS = ROOT / "docs" / "papers", ROOT / "docs" / "results" / "reports"
 CLAIMS = re.compile(r"(?<=^\*\*Claims of the paper\*\*\n\n)(?:\|.*\n)+", re.MULTILINE)
-PLACE = re.compile(r"(<!-- claims: (\w+) -->\n)((?:(?!<!-- claims:).)*?)(<!-- end of claims -->)", re.DOTALL)
+PLACE = re.compile(r"(<!-- claims: (\w+) -->\n)(?:(?!<!-- claims:).)*?(<!-- end of claims -->)", re.DOTALL)
 START, END = "<!-- claims:", "<!-- end of claims -->"
 
 
@@ -42,7 +42,7 @@ def filled(page: str) -> str:
     num = len(PLACE.findall(page))
     if (page.count(START), page.count(END)) != (num, num):
         raise MistakeError(f"{page.lstrip()[:40]!r}: each {START} NAME --> needs {END} after it, and no other between")
-    return PLACE.sub(lambda place: place[1] + block(place[2]) + place[4], page)
+    return PLACE.sub(lambda place: place[1] + block(place[2]) + place[3], page)
 
 
 def main(write: bool) -> int:

@@ -22,11 +22,6 @@ class Entry:
     possible: Callable[[Sequence[int]], Sequence[bool]] | None = field(default=None, compare=False)
     """For each of a turn's tokens, whether the protocol reads an entry before it; None: masks alone decide."""
 
-    @property
-    def is_text(self) -> bool:
-        """Flag of entries that are chosen as they are read."""
-        return self.description == self.chosen
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:

@@ -197,7 +197,7 @@ def describe_apart(prospect: Prospect) -> list[str]:
     apart, settings = step * min(run.checkpoint.every, run.steps), run.checkpoint
     if run.hardware.device == "cuda" and settings.minutes is None and apart > HOURS * 3600:
         text = f"checkpoint.every={settings.every} steps may take {clock(apart)}, and a job has {HOURS} h"
-        return row("APART", f"{text}: set checkpoint.minutes=60, or its work hangs on the warning before its end")
+        return row("APART", f"{text}: set checkpoint.minutes=60, or a job that ends without a warning loses all of it")
     return []
 
 

@@ -57,7 +57,7 @@ def describe_episode(stage: Stage) -> str:
     turns = f" in {format_count(load.turns, 'turn')}" if load.turns > 1 else ""
     seen = f", {load.observed:,} seen after the first turn" if load.observed else ""
     each = f"for each of {load.agents:g} agents " if load.agents > 1 else ""
-    guess = {"--prompt": "the prompt", "--seen": "what tools say"}
+    guess = {"--prompt": "the prompt", "--seen": "what later turns see"}
     unknown = " and ".join(f"{guess[hint]} ({hint})" for hint in expected.unknown)
     prompt = f"{each}{load.prompt:,} tokens of prompt{seen}" + (f", as nothing tells {unknown}" if unknown else "")
     if expected.is_certain:

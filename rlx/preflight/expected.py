@@ -93,8 +93,10 @@ def expect_lengths(run: Run, given: LengthHints = NO_HINTS) -> Expected:
 
 
 def check_hints(lengths: Lengths, given: LengthHints, context: int) -> None:
-    """LengthError where a user gives a prompt, or what turns see, that no context holds."""
-    for name, most in (("prompt", context - 1), ("seen", round(context * max(lengths.contexts, lengths.turns)))):
+    """LengthError where a user gives a prompt that no context holds, or more to see than an episode's one context
+    holds; how many contexts a protocol that forgets begins, only the episode says."""
+    is_one = lengths.contexts == 1 and not lengths.is_alone
+    for name, most in (("prompt", context - 1), *([("seen", context)] if is_one else [])):
         value = getattr(given, name)
         if given.source == TOKENS and value is not None and value > most:
             raise LengthError(f"--{name} {value:,.0f} cannot be: sampling.max_context={context:,} leaves {most:,}")

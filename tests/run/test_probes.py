@@ -74,7 +74,8 @@ def test_a_place_s_weight_is_the_probability_of_all_tokens_of_the_description(ru
         description = twin.entry.description
         assert len(description) in (2, 3)
         text = agent.policy.speech.decode(description)
-        assert text == (f"<{twin.entry.name}>" if twin.entry.is_text else f" {twin.entry.name}")
+        is_tag = twin.entry.description == twin.entry.chosen
+        assert text == (f"<{twin.entry.name}>" if is_tag else f" {twin.entry.name}")
         for weight, (turn, token) in twin.places:
             expected = teacher_forced(model, run, agent, twin.parent.turns[turn], token, description)
             assert weight == pytest.approx(expected, abs=2e-3)

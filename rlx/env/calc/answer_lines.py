@@ -2,7 +2,7 @@ r"""The lines of an answer as models write them, without the marks around what t
 
     So **The answer is $44 + 19 + 35$.**     So The answer is 44 + 19 + 35.
     98 = \boxed{44 + 19 + 35}                98 = 44 + 19 + 35             marks are removed, the text in them stays
-    44 + 19 + 35                             44 + 19 + 35 = 63 + 35        a line of = goes on
+    44 + 19 + 35                             44 + 19 + 35 = 63 + 35        two lines, if = begins the second
     = 63 + 35
 
 Only regular expressions that take linear time see the text.
