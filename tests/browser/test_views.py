@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -150,6 +151,24 @@ def test_a_tool_call_is_folded_until_it_is_opened(screen: Any, address: str) -> 
     screen.press("o")
     screen.page.wait_for_selector(".call-body", state="visible")
     assert screen.page.locator(".call-body .observation").is_visible()
+
+
+def test_a_call_stays_open_when_pictures_come_later(screen: Any) -> None:
+    are_drawn = threading.Event()
+
+    def pictures(_: Any) -> Any:
+        are_drawn.wait(30)
+        return {"pictures": [GRID] * 4, "why": ""}
+
+    with serving({"episode": episode, "pictures": pictures}) as found:
+        screen.open(found + "#/run/live/episode/step-1.jsonl/1?turn=0", ".call summary:has-text('python')")
+        screen.press("o")
+        are_drawn.set()
+        screen.page.wait_for_selector(".picture >> nth=3")
+        assert screen.page.locator(".picture").count() == 4
+        assert screen.page.locator(".call-body .observation").is_visible()
+        assert screen.page.evaluate("document.activeElement.id") == "turn-0"
+        assert screen.page.locator("#turn-0 .picture .label").inner_text() == "after turn 0"
 
 
 def test_a_tree_is_walked_by_arrows(screen: Any, address: str) -> None:

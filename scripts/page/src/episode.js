@@ -65,15 +65,22 @@ export function episodeView(root, route) {
     shadeBar.paint(route.query.shade, turns);
   }
 
-  function showTurns(pictures) {
-    const picture = (i) => (pictures?.[i] ? pictureElement(pictures[i], i === 0 ? "at the start" : `after turn ${i - 1}`) : null);
+  function showTurns() {
     const given = episode.turns.filter((turn) => turn.replayed).length;
-    turns = episode.turns.map((turn, i) => turnElement(turn, i, { picture: picture(i + 1), time: turnTime(episode.times, i - given) }));
-    const start = h("div", { class: "turn-body" }, h("div", { class: "turn-text" }, (episode.openings ?? []).map(openingElement)), picture(0));
+    turns = episode.turns.map((turn, i) => turnElement(turn, i, { time: turnTime(episode.times, i - given) }));
+    const start = h("div", { class: "turn-body" }, h("div", { class: "turn-text" }, (episode.openings ?? []).map(openingElement)));
     put(script, start, given > 0 ? h("details", { class: "common" }, h("summary", {}, `${plural(given, "turn")} replayed from sample ${episode.fork?.parent ?? "?"}`),
       turns.slice(0, given).map(({ element }) => element)) : null, turns.slice(given).map(({ element }) => element));
-    script.classList.toggle("with-pictures", Boolean(pictures?.length));
     paint();
+  }
+
+  // Pictures come after the turns: they are added, as a reader may have opened a call, or marked a token, by then.
+  function addPictures(pictures) {
+    script.querySelectorAll(".turn-body").forEach((body, i) => {
+      if (pictures[i]) body.append(pictureElement(pictures[i], i === 0 ? "at the start" : `after turn ${i - 1}`));
+    });
+    script.classList.add("with-pictures");
+    turns[current]?.element.scrollIntoView({ block: "start" });
   }
 
   function jump(i) {
@@ -122,16 +129,13 @@ export function episodeView(root, route) {
     shadeBar = new ShadeBar(episode.turns, setShade);
     showHead();
     put(bar, shadeBar.element);
-    showTurns(null);
+    showTurns();
     put(aside, turnIndex(episode.turns, jump));
     if (route.query.turn) jump(Number(route.query.turn));
     const answer = await get("pictures", { run, file, line }).catch((error) => ({ pictures: [], why: error.message }));
     if (isOver) return;
     const hasPictures = answer.pictures?.length > 0;
-    if (hasPictures) {
-      showTurns(answer.pictures);
-      if (route.query.turn) jump(Number(route.query.turn));
-    }
+    if (hasPictures) addPictures(answer.pictures);
     if (answer.why && !isExport) script.append(h("p", { class: "small muted" }, `${hasPictures ? "no more" : "no"} pictures: ${answer.why}`));
   }
 

@@ -67,7 +67,7 @@ function meaning(turn) {
 }
 
 // Return { element, shade } of a turn; `split` is the first token that differs from the episode beside it.
-export function turnElement(turn, i, { picture = null, split = -1, time = "" } = {}) {
+export function turnElement(turn, i, { split = -1, time = "" } = {}) {
   const hasTokens = turn.tokens?.pieces?.length > 0;
   const tokens = hasTokens ? tokenText(turn.tokens, `Completion of turn ${i}`, { mark: split }) : null;
   const mean = meanOf(turn.tokens?.advantages);
@@ -75,8 +75,7 @@ export function turnElement(turn, i, { picture = null, split = -1, time = "" } =
     h("header", { class: "turn-head" }, h("h3", { class: "num" }, `Turn ${i}`), chips(turn), figures(turn, mean, time)),
     h("div", { class: "turn-body" },
       h("div", { class: "turn-text" }, h("section", { class: "completion", "aria-label": "Completion" }, tokens ? tokens.element
-        : longText(turn.text ?? "", { cut: turn.cut?.text, className: "mono" })), meaning(turn), measures(turn)),
-      picture));
+        : longText(turn.text ?? "", { cut: turn.cut?.text, className: "mono" })), meaning(turn), measures(turn))));
   return { element, shade: tokens?.shade ?? (() => {}) };
 }
 
