@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from shlex import quote
 from statistics import fmean, stdev
 
 import numpy as np
@@ -15,7 +16,7 @@ from rlx.record.files import read_json
 from rlx.record.folder import COMMAND
 from rlx.record.series import Series
 from rlx.report.cohorts import Cohort
-from rlx.report.document import Folded, Notes, Section
+from rlx.report.document import Code, Folded, Notes, Section
 from rlx.report.panels import axis_of
 from rlx.report.runs import RunRecord
 from rlx.table import MISSING, Table
@@ -38,7 +39,7 @@ def card_section(cohorts: Sequence[Cohort]) -> Section:
         Notes(lines=tuple(versions_of(runs))),
         Folded(title="Each run", blocks=each if is_shared else ()),
         Folded(title="Notes and warnings of the runs", blocks=(Notes(lines=tuple(remarks_of(runs))),)),
-        Folded(title="Commands", blocks=(commands_table(runs),)),
+        Folded(title="Commands", blocks=(Code(title="Commands", lines=tuple(commands_of(runs))),)),
     )
     return Section(title="Rollout card", blocks=blocks)
 
@@ -264,9 +265,11 @@ def by_name(text: str, name: str) -> str:
     return " ".join(name if word.startswith("/") and word.endswith(f"/{name}") else word for word in words)
 
 
-def commands_table(runs: Sequence[RunRecord]) -> Table:
-    rows = [(run.name, command) for run in runs if (command := command_of(run))]
-    return Table(title="Commands", header=("run", "command"), rows=tuple(rows))
+def commands_of(runs: Sequence[RunRecord]) -> Iterable[str]:
+    """Yield the command of each run below its name: a comment, quoted because zsh reads comments as commands."""
+    for run in runs:
+        if command := command_of(run):
+            yield from (f"# {quote(run.name)}", command)
 
 
 def command_of(run: RunRecord) -> str:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rlx.report.html import Html, element, joined, page
+from rlx.evaluate.picture import label_of
+from rlx.report.html import Html, element, escaped, joined, page
 from rlx.report.inline import inline
 from rlx.report.style import CSS
 from rlx.table import Table, markdown_cell, to_markdown
@@ -22,6 +23,8 @@ SHORT = 36
 """Largest number of characters of a text that stays in one line."""
 LONGEST = 600
 """Largest number of characters of a note."""
+LONGEST_LINE = 20_000
+"""Largest number of characters of a line that is copied into a shell: a command is of no use in part."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +45,14 @@ class Notes:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Code:
+    """Lines to copy into a shell."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Folded:
     """Blocks that a reader opens, for those who ask: long lists."""
 
@@ -49,7 +60,7 @@ class Folded:
     blocks: tuple[Block, ...]
 
 
-Block = Table | Picture | Notes | Folded
+Block = Table | Picture | Notes | Code | Folded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +95,7 @@ def is_filled(block: Block) -> bool:
     match block:
         case Table():
             return bool(block.rows)
-        case Notes():
+        case Notes() | Code():
             return bool(block.lines)
         case Folded():
             return any(map(is_filled, block.blocks))
@@ -129,6 +140,9 @@ def block_html(block: Block) -> Html:
             return element("figure", element("figcaption", block.title), inline(block.svg, block.name, block.title))
         case Notes():
             return element("ul", joined(element("li", line) for line in block.lines))
+        case Code():
+            lines = Html("\n".join(escaped(line, LONGEST_LINE) for line in block.lines))
+            return element("div", element("pre", lines), attributes=wide(block.title))
         case Folded():
             inner = [block_html(one) for one in block.blocks if is_filled(one)]
             return element("details", element("summary", block.title), *inner)
@@ -143,8 +157,12 @@ def table_html(table: Table) -> Html:
     whole = element(
         "table", element("caption", table.title), element("thead", element("tr", *head)), element("tbody", joined(body))
     )
-    ground = {"class": "wide", "tabindex": "0", "role": "region", "aria-label": table.title}
-    return element("div", whole, attributes=ground)
+    return element("div", whole, attributes=wide(table.title))
+
+
+def wide(title: str) -> dict[str, str]:
+    """Return the attributes of an element that scrolls by itself where it is wider than the page."""
+    return {"class": "wide", "tabindex": "0", "role": "region", "aria-label": title}
 
 
 def is_words(cells: Sequence[str]) -> bool:
@@ -202,6 +220,15 @@ def block_markdown(block: Block) -> list[str]:
             return [f"![{title}]({block.name}.svg)"]
         case Notes():
             return ["\n".join(f"- {markdown_line(line)}" for line in block.lines)]
+        case Code():
+            return [fenced([label_of(line, LONGEST_LINE) for line in block.lines])]
         case Folded():
             inner = [text for one in block.blocks for text in block_markdown(one)]
             return [f"### {markdown_cell(block.title)}", *inner]
+
+
+def fenced(lines: Sequence[str]) -> str:
+    """Return a block of code below a fence that is longer than any in it."""
+    longest = max(map(len, re.findall("`+", "\n".join(lines))), default=0)
+    fence = "`" * max(3, longest + 1)
+    return "\n".join([fence, *lines, fence])

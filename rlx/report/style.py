@@ -36,6 +36,7 @@ figcaption { font-weight: 600; font-size: .95rem; margin-bottom: .4rem; }
 .picture { display: block; max-width: 100%; height: auto; }
 .picture * { stroke-linejoin: round; stroke-linecap: butt; }
 .picture text { fill: currentColor; font-family: system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif; }
+pre { margin: 0; padding: .75rem; background: var(--ground); font-size: .87rem; }
 details { margin: .75rem 0; }
 summary { cursor: pointer; font-weight: 600; }
 @media print { nav { display: none; } body { max-width: none; } }

@@ -11,17 +11,18 @@ from markdown_it import MarkdownIt
 
 from rlx.console import one_line
 from rlx.evaluate.picture import Panel, label_of, picture_svg
-from rlx.report.document import Document, Folded, Notes, Section, to_html, to_report_markdown
+from rlx.report.document import LONGEST_LINE, Code, Document, Folded, Notes, Section, to_html, to_report_markdown
 from rlx.table import Table
 from tests.hostile import TEXTS, dangers
 from tests.report.run_folders import read_html
 
-TAGS = {"h1", "h2", "h3", "p", "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "strong"}
+TAGS = {"h1", "h2", "h3", "p", "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "strong", "pre", "code"}
 
 
 def document_of(text: str) -> Document:
     table = Table(title=text, header=(text, "b"), rows=((text, text),))
-    blocks = (Notes(lines=(text,)), table, Folded(title="More", blocks=(Notes(lines=(text,)),)))
+    code = Code(title=text, lines=(text, "rlx"))
+    blocks = (Notes(lines=(text,)), table, Folded(title="More", blocks=(Notes(lines=(text,)), code)), code)
     return Document(title=text, lead=(text,), sections=(Section(title="S", blocks=blocks),))
 
 
@@ -35,6 +36,7 @@ def test_a_page_shows_a_text_as_a_line(text: str) -> None:
     assert not {"script", "img"} & set(read.tags)
     shown = label_of(text, 2000)
     assert not shown or read.text.count(shown) >= 4
+    assert read.text.count(f"{shown}\nrlx") == 2
 
 
 @given(TEXTS)
@@ -46,7 +48,9 @@ def test_markdown_shows_a_text_as_a_line(text: str) -> None:
     assert dangers(found) <= {"\n"}
     assert set(read.tags) <= TAGS
     assert read.tags.count("strong") == 1, "the table's title"
-    assert [read.tags.count(tag) for tag in ("h1", "h2", "h3", "ul", "li", "table")] == [1, 1, 1, 2, 2, 1]
+    assert [read.tags.count(tag) for tag in ("h1", "h2", "h3", "ul", "li", "table", "pre")] == [1, 1, 1, 2, 2, 1, 2]
+    shown = label_of(text, LONGEST_LINE)
+    assert read.text.count(f"{shown}\nrlx\n") == 2
     assert {name for _, name, _ in read.attributes} <= {"style"}, "alignment of a column"
 
 

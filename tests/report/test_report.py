@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 from importlib import import_module
 from pathlib import Path
@@ -18,7 +19,7 @@ from rlx.report.build import report_of, write_report
 from rlx.report.card import DROPS, remarks_of, rollout_table, rules_of
 from rlx.report.cohorts import Cohort, cohorts_of
 from rlx.report.curves import MOST_POINTS, drawn_points
-from rlx.report.document import Document, Folded
+from rlx.report.document import Block, Code, Document, Folded, to_html, to_report_markdown
 from rlx.report.paper import Paper, PaperSetting, beside_table, published_of, settings_table
 from rlx.report.results import in_sweep, rows_of
 from rlx.report.runs import RunRecord, read_runs
@@ -44,11 +45,21 @@ def seeds(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def tables_of(document: Document) -> dict[str, Table]:
-    """The tables of a report by their titles, folded ones too."""
+def blocks_of(document: Document) -> list[Block]:
+    """The blocks of a report, and those that are folded."""
     blocks = [block for section in document.filled for block in section.blocks]
     inner = [one for block in blocks if isinstance(block, Folded) for one in block.blocks]
-    return {block.title: block for block in (*blocks, *inner) if isinstance(block, Table)}
+    return [*blocks, *inner]
+
+
+def tables_of(document: Document) -> dict[str, Table]:
+    """The tables of a report by their titles, folded ones too."""
+    return {block.title: block for block in blocks_of(document) if isinstance(block, Table)}
+
+
+def commands_in(document: Document) -> tuple[str, ...]:
+    (found,) = [block.lines for block in blocks_of(document) if isinstance(block, Code)]
+    return found
 
 
 def test_a_report_has_every_section_that_its_runs_fill(seeds: Path) -> None:
@@ -66,7 +77,8 @@ def test_a_report_has_every_section_that_its_runs_fill(seeds: Path) -> None:
     budget = {row[0]: row for row in tables["Budget: training and evaluation, sums over seeds"].rows}
     assert budget["grpo"][1:6] == ("finished", "0, 1", "cpu", "2 min 0 s", "1.00")
     assert budget["all"][-2:] == ("3,000", "15")
-    assert ("grpo/1", "rlx train env=countdown seed=1") in tables["Commands"].rows
+    lines = commands_in(document)
+    assert lines[lines.index("# grpo/1") + 1] == "rlx train env=countdown seed=1"
 
 
 def card_row(records: list[RunRecord]) -> dict[str, str]:
@@ -237,6 +249,18 @@ def test_a_report_lies_in_its_run_or_here_by_the_name_of_the_runs(seeds: Path, t
     assert default_folder([tmp_path / "<b>\x1b"]) == Path("report-b")
 
 
+def test_a_command_is_whole_in_both_files_so_that_it_can_be_copied(tmp_path: Path) -> None:
+    words = [f"env.parts.part{number}.env.expert=any" for number in range(200)]
+    folder = run_folder(tmp_path / "a b; date")
+    (folder / "command.json").write_text(json.dumps({"command": "train", "words": words}))
+    document = report_of("t", read(folder), draws=False)
+    name, command = commands_in(document)
+    assert shlex.split(name, comments=False) == ["#", read(folder)[0].name]
+    assert shlex.split(command) == ["rlx", "train", *words]
+    assert command in to_report_markdown(document).splitlines()
+    assert command in to_html(document)
+
+
 def test_hostile_names_are_text_in_every_file(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     place = tmp_path / HOSTILE.replace("/", "")
@@ -259,7 +283,8 @@ def test_hostile_names_are_text_in_every_file(tmp_path: Path) -> None:
     for path in write_report(report_of(HOSTILE, read(place), paper=paper), out):
         text = path.read_text()
         assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\ud800-\udfff]", text), path
-        assert "<script" not in text.replace(r"\<script", ""), path
+        prose = re.sub(r"(?ms)^(`{3,})\n.*?^\1$", "", text) if path.suffix == ".md" else text
+        assert "<script" not in prose.replace(r"\<script", ""), path
         assert len(text) < 2_000_000, path
     read_page = read_html((out / "report.html").read_text())
     assert not {"script", "style"} & set(read_page.tags[read_page.tags.index("body") :])
