@@ -9,6 +9,8 @@ from typing import Any
 
 TRAIN, EVAL = "train", "eval"
 """Commands that record their words. A record without a name is of `rlx train`."""
+LONGEST = 20_000
+"""Largest number of characters of a command that is shown: in part it would be of no use."""
 
 
 def command_record(name: str, words: Sequence[str]) -> str:

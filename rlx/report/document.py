@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rlx.evaluate.picture import label_of
+from rlx.record.command import LONGEST as LONGEST_COMMAND
 from rlx.report.html import Html, element, escaped, joined, page
 from rlx.report.inline import inline
 from rlx.report.style import CSS
@@ -23,8 +24,6 @@ SHORT = 36
 """Largest number of characters of a text that stays in one line."""
 LONGEST = 600
 """Largest number of characters of a note."""
-LONGEST_LINE = 20_000
-"""Largest number of characters of a line that is copied into a shell: a command is of no use in part."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +140,7 @@ def block_html(block: Block) -> Html:
         case Notes():
             return element("ul", joined(element("li", line) for line in block.lines))
         case Code():
-            lines = Html("\n".join(escaped(line, LONGEST_LINE) for line in block.lines))
+            lines = Html("\n".join(escaped(line, LONGEST_COMMAND) for line in block.lines))
             return element("div", element("pre", lines), attributes=wide(block.title))
         case Folded():
             inner = [block_html(one) for one in block.blocks if is_filled(one)]
@@ -221,7 +220,7 @@ def block_markdown(block: Block) -> list[str]:
         case Notes():
             return ["\n".join(f"- {markdown_line(line)}" for line in block.lines)]
         case Code():
-            return [fenced([label_of(line, LONGEST_LINE) for line in block.lines])]
+            return [fenced([label_of(line, LONGEST_COMMAND) for line in block.lines])]
         case Folded():
             inner = [text for one in block.blocks for text in block_markdown(one)]
             return [f"### {markdown_cell(block.title)}", *inner]

@@ -23,6 +23,7 @@ from rlx.evaluate.benchmarks import (
 )
 from rlx.evaluate.summary import PACKAGES, versions_here, without_infinities
 from rlx.model.load import Model, load_base, load_tokenizer, source_of
+from rlx.record.command import LONGEST
 from rlx.record.files import write_aside
 from rlx.record.folder import EVALUATIONS, digest_of
 from rlx.run.evaluation_run import newest_of, refuse_trained
@@ -175,7 +176,7 @@ def page_lines(
     """Yield the lines of the page."""
     yield "# General benchmarks\n"
     words = [*words_of(key["settings"]), *(word for word in run.words if not word.startswith("benchmark"))]
-    yield f"    {one_line(shlex.join(['rlx', 'eval', *words]), WIDE)}\n"
+    yield f"    {one_line(shlex.join(['rlx', 'eval', *words]), LONGEST)}\n"
     for noun, path in models.items():
         if path is not None:
             yield f"- {noun}: {markdown_cell(path, WIDE)}"

@@ -45,7 +45,7 @@ def judge_run(execution: Execution, trainee: Trainee) -> Figures:
         ours = judge_fixed(execution, trainee, "eval", trainee.start)
     bare = judge_fixed(execution, trainee, "untrained", execution.run.model) if judges_untrained(execution.run) else []
     start = judge_fixed(execution, trainee, "start", trainee.start)
-    execution.policy = f"{CHECKPOINTS}/{STEP}{execution.run.steps}"
+    execution.policy = f"{CHECKPOINTS}/{STEP}{execution.run.steps}" if execution.run.steps else "the start"
     found = floor_beside(execution)
     for evaluations in (bare, start, ours):
         found |= {name: figure for one in evaluations for name, figure in one.figures.items()}

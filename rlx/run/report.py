@@ -12,13 +12,14 @@ from rlx.console import duration, format_count, one_line
 from rlx.evaluate.intervals import METHOD, Estimate
 from rlx.evaluate.summary import Cost, Summary
 from rlx.evaluate.tables import accuracy_table, tool_table
+from rlx.record.command import LONGEST
 from rlx.run.run import Run
 from rlx.table import Table, markdown_cell, to_markdown
 from rlx.world import parts_of
 
 Figures = Mapping[str, Estimate]
 WIDE = 1000
-"""Characters that a line of results.md may have."""
+"""Characters that a fact in results.md may have."""
 
 
 def name_of(call: Mapping[str, Any]) -> str:
@@ -100,7 +101,7 @@ def results_text(run: Run, summary: Summary, label: str = "", verb: str = "train
     """results.md: what was run, when, on what and at what cost, and the tables."""
     title = f"# {markdown_cell(label or policy_label(run))} on {markdown_cell(env_name(run.config['env']))}\n"
     facts = [f"- {name}: {markdown_cell(text, WIDE)}" for name, text in facts_of(run, summary) if text]
-    command = [f"    {one_line(shlex.join(['rlx', verb, *run.words]), WIDE)}\n"] if run.words else []
+    command = [f"    {one_line(shlex.join(['rlx', verb, *run.words]), LONGEST)}\n"] if run.words else []
     return "\n".join([title, *command, *facts, "", *map(to_markdown, tables_of(run, summary, label))])
 
 

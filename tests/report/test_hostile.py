@@ -11,7 +11,8 @@ from markdown_it import MarkdownIt
 
 from rlx.console import one_line
 from rlx.evaluate.picture import Panel, label_of, picture_svg
-from rlx.report.document import LONGEST_LINE, Code, Document, Folded, Notes, Section, to_html, to_report_markdown
+from rlx.record.command import LONGEST as LONGEST_COMMAND
+from rlx.report.document import Code, Document, Folded, Notes, Section, to_html, to_report_markdown
 from rlx.table import Table
 from tests.hostile import TEXTS, dangers
 from tests.report.run_folders import read_html
@@ -49,7 +50,7 @@ def test_markdown_shows_a_text_as_a_line(text: str) -> None:
     assert set(read.tags) <= TAGS
     assert read.tags.count("strong") == 1, "the table's title"
     assert [read.tags.count(tag) for tag in ("h1", "h2", "h3", "ul", "li", "table", "pre")] == [1, 1, 1, 2, 2, 1, 2]
-    shown = label_of(text, LONGEST_LINE)
+    shown = label_of(text, LONGEST_COMMAND)
     assert read.text.count(f"{shown}\nrlx\n") == 2
     assert {name for _, name, _ in read.attributes} <= {"style"}, "alignment of a column"
 

@@ -102,7 +102,10 @@ def test_a_run_without_steps_plays_its_start_once(
     ended, start = ((folder / f"trajectories/{noun}-2.jsonl").read_text() for noun in ("eval", "start"))
     assert ended == start
     assert len(ended.splitlines()) >= 3
-    found = json.loads((folder / "summary.json").read_text())["metrics"]
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["policy"] == "the start", "a run without steps stores no checkpoint"
+    assert not (folder / "checkpoints").exists()
+    found = summary["metrics"]
     assert found["eval/reward"] == found["start/reward"]
     assert found["gain/reward"]["value"] == 0
 

@@ -50,6 +50,12 @@ def test_results_say_what_was_run_when_how_often_and_at_what_cost(small_run: Bui
     assert text.count("| tool_rloo | 50.0") == 1
 
 
+def test_a_long_command_is_whole_so_that_it_can_be_copied(small_run: Build, tmp_path: Path) -> None:
+    words = tuple(f"env.parts.part{number}.env.expert=any" for number in range(100))
+    text = results_text(replace(small_run(tmp_path), words=words), SUMMARY)
+    assert f"    rlx train {' '.join(words)}" in text.splitlines()
+
+
 def test_a_lent_tool_is_named_with_its_environment(small_run: Build, tmp_path: Path) -> None:
     run = small_run(tmp_path, "env=math_python", without=("env", "algo.num"))
     assert results_text(run, SUMMARY).splitlines()[0] == "# tool_rloo on Math with Python"
