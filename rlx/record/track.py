@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rlx.console import one_line
-from rlx.limits import above, within
+from rlx.limits import MistakeError, above, near, within
 from rlx.record.files import write_aside
 from rlx.record.sound import open_regular
 from rlx.types import Metrics
@@ -132,6 +132,15 @@ def numbers_in(path: Path, name: str) -> dict[int, float]:
     """Return a metric's finite values by step. The last line of a step counts."""
     lines = [line for line in read_metrics(path) if is_step(line["step"])]
     return {line["step"]: float(line[name]) for line in lines if is_number(line.get(name))}
+
+
+def require_numbers(path: Path, name: str) -> dict[int, float]:
+    """Return a metric's finite values by step; MistakeError with close names if no step has one."""
+    found = numbers_in(path, name)
+    if not found:
+        known = {one for line in read_metrics(path) for one in finite_numbers(line)}
+        raise MistakeError(f"{path}: no step says {one_line(name, 60)!r}{near(name, known)}")
+    return found
 
 
 def is_step(number: int) -> bool:

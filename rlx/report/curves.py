@@ -20,7 +20,7 @@ from rlx.limits import LARGEST, MANY, MistakeError, refuse, within
 from rlx.record.folder import METRICS
 from rlx.record.form import NATURAL, NUMBER, STRING, made, many
 from rlx.record.series import Series
-from rlx.record.track import numbers_in
+from rlx.record.track import numbers_in, require_numbers
 
 Floats = NDArray[np.float64]
 By = Literal["step", "episodes", "tokens"]
@@ -113,12 +113,11 @@ class Line:
 
 def line_of(folders: Sequence[Path], metric: str, window: int) -> Line:
     """Return the line of the runs in these folders, one a seed, at the steps at which all of them tell the metric."""
-    told = [numbers_in(folder / METRICS, metric) for folder in folders]
+    told = [require_numbers(folder / METRICS, metric) for folder in folders]
     steps = sorted(set(told[0]).intersection(*told))
     if not steps:
-        others = f" that the other {len(folders) - 1} say too" if all(told) else ""
-        lacking = next((folder for folder, own in zip(folders, told, strict=True) if not own), folders[0])
-        raise MistakeError(f"{lacking / METRICS}: no step says {metric!r:.60}{others}")
+        others = f"that the other {len(folders) - 1} say too"
+        raise MistakeError(f"{folders[0] / METRICS}: no step says {one_line(metric, 60)!r} {others}")
     values = np.array([[own[step] for step in steps] for own in told], dtype=np.float64)
     smooth = np.stack([running_mean(values_T, window) for values_T in values])
     return Line(steps=np.array(steps, dtype=np.float64), smooth=smooth, spent=spent_until(folders, steps))

@@ -22,14 +22,15 @@ from rlx.evaluate.evaluate import limits_of
 from rlx.evaluate.floor import floor_figures
 from rlx.evaluate.tables import has_column
 from rlx.hardware.packages import how_to_get, lacks
-from rlx.limits import near
+from rlx.limits import MistakeError, near
 from rlx.preflight.lengths import LengthHints
 from rlx.preflight.memory import budgets
 from rlx.preflight.memory_amounts import Amount
 from rlx.preflight.metric_names import is_among, judged_by
 from rlx.preflight.prospect import Prospect
 from rlx.record.files import write_aside
-from rlx.record.folder import RESULTS, hold_folder
+from rlx.record.folder import METRICS, RESULTS, hold_folder
+from rlx.record.track import require_numbers
 from rlx.report.build import report_of, write_report
 from rlx.report.document import HTML, Picture, Section
 from rlx.report.pictures import Distribution, figures_in
@@ -87,7 +88,8 @@ def reproduce(
     if os.path.lexists(folder / RESULTS) and not any(member.folder.exists() for member in members):
         raise ConfigError(f"--folder {folder}: its {RESULTS} is of something else: choose another folder")
     with hold_folder(folder, "choose another --folder"):
-        play_all(members, partial(all_words_of, what, folders_of(members)), jobs, screen, shared)
+        words_of, check = partial(all_words_of, what, folders_of(members)), partial(check_metrics, file, what)
+        play_all(members, words_of, jobs, screen, shared, check)
     more = measure_more(what, built, folders_of(members), folder, screen.say)
     return report(file.stem, what, members, folder, screen, more)
 
@@ -146,6 +148,16 @@ def figures_of_row(what: Reproduction, row: str, run: Run) -> list[str]:
     if what.is_floor(row):
         return floor_figures(run.evaluate, run.env)
     return [one.partition("/")[2] for one in judged_by(run, "eval", what.ks)]
+
+
+def check_metrics(file: Path, what: Reproduction, member: Member) -> None:
+    """Refuse curves and comparisons of metrics that a run does not have, as soon as it has ended: before the others."""
+    for title, arm, metric in what.metrics:
+        if arm == member.arm:
+            try:
+                require_numbers(member.folder / METRICS, metric)
+            except MistakeError as error:
+                raise ReproductionError(f"{file}: {one_line(title, 60)}: {error}") from None
 
 
 def evaluations_of(run: Run) -> list[str]:

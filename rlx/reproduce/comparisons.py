@@ -21,7 +21,7 @@ from rlx.limits import LARGEST, MistakeError, refuse, within
 from rlx.record.folder import METRICS
 from rlx.record.form import NUMBER, STRING, made
 from rlx.record.form import in_order as both
-from rlx.record.track import numbers_in
+from rlx.record.track import require_numbers
 from rlx.table import Table
 
 Kind = Literal["ratio", "difference"]
@@ -67,11 +67,7 @@ class Comparison:
 
 def means_of(folders: Sequence[Path], metric: str) -> list[float]:
     """Return the mean over the steps of each run."""
-    told = [list(numbers_in(folder / METRICS, metric).values()) for folder in folders]
-    for folder, values in zip(folders, told, strict=True):
-        if not values:
-            raise MistakeError(f"{folder / METRICS}: no step says {one_line(metric, 60)!r}")
-    return [fmean(values) for values in told]
+    return [fmean(require_numbers(folder / METRICS, metric).values()) for folder in folders]
 
 
 def comparison_table(comparisons: Mapping[str, Comparison], found: Mapping[str, Mapping[str, Estimate]]) -> Table:

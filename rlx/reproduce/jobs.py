@@ -41,9 +41,15 @@ WordsOf = Callable[[Member], Sequence[str]]
 
 
 def play_all(
-    members: Sequence[Member], words_of: WordsOf, jobs: int, screen: Screen, shared: Mapping[str, Shared]
+    members: Sequence[Member],
+    words_of: WordsOf,
+    jobs: int,
+    screen: Screen,
+    shared: Mapping[str, Shared],
+    check: Callable[[Member], None],
 ) -> None:
-    """Every run, at most `jobs` at a time. One that fails ends the others, which save themselves."""
+    """Every run, at most `jobs` at a time. One that fails, or is refused by `check` when it has ended, ends the others,
+    which save themselves."""
     left, playing = list(members), dict[str, Playing]()
     told: set[str] = set()
     with listen() as interrupt, ending(playing):
@@ -61,11 +67,15 @@ def play_all(
                 free.remove(member)
                 left.remove(member)
                 begun = begin(member, words_of(member), screen)
-                playing |= {} if begun is None else {member.name: begun}
+                if begun is None:
+                    check(member)
+                else:
+                    playing[member.name] = begun
             for name, one in list(playing.items()):
                 if one.process.poll() is not None:
                     del playing[name]
                     finish(one, screen)
+                    check(one.member)
             time.sleep(PAUSE if left or playing else 0)
 
 

@@ -158,6 +158,13 @@ class Reproduction:
         return (*credit, *self.comparisons, *policies)
 
     @property
+    def metrics(self) -> list[tuple[str, str, str]]:
+        """Return what its curves and comparisons need: the title, a run, and a metric of its steps."""
+        curves = [(title, arm, curve.metric) for title, curve in self.curves.items() for arm in curve.of]
+        told = [(name, one.split(" ")) for name, what in self.comparisons.items() for one in what.of]
+        return [*curves, *((name, arm, metric) for name, (arm, metric) in told)]
+
+    @property
     def pictures(self) -> list[tuple[str, Picture]]:
         """Pictures of rows, by their titles."""
         kinds = (self.pass_curves, self.bars, self.distributions, self.frontiers)

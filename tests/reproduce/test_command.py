@@ -25,7 +25,7 @@ from rlx.record.store import load
 from rlx.record.track import read_metrics
 from rlx.reproduce import jobs
 from rlx.reproduce.arm import Arm
-from rlx.reproduce.command import all_words_of, find_reproduction, prospect_of, reproduce, times_of
+from rlx.reproduce.command import all_words_of, check_metrics, find_reproduction, prospect_of, reproduce, times_of
 from rlx.reproduce.jobs import ReproduceError
 from rlx.reproduce.members import Member, folders_of, members_of
 from rlx.reproduce.reproduction import Reproduction, ReproductionError, read_reproduction
@@ -238,7 +238,8 @@ def test_a_run_whose_reproduction_was_killed_is_waited_for(tmp_path: Path, monke
         monkeypatch.setattr(jobs.time, "sleep", pause)
         monkeypatch.setattr(jobs, "begin", lambda member, words, screen: told.append(member.name))
         monkeypatch.setattr(Screen, "say", lambda screen, text: told.append(text))
-        jobs.play_all([one, other], lambda member: (), 2, Screen(), {one.name: Shared("", "") for one in (one, other)})
+        shared = {one.name: Shared("", "") for one in (one, other)}
+        jobs.play_all([one, other], lambda member: (), 2, Screen(), shared, lambda member: None)
     assert told[:3] == ["own/0: under way already, waited for", "pause", "own/0"]
     assert [text for text in told if text != "pause"][-1] == "other/0"
 
@@ -284,6 +285,32 @@ def test_a_run_that_goes_on_from_another_shares_no_evaluation_of_its_start(tiny:
     names = {name: one.evaluation for name, one in shares_in(read_reproduction(tiny), tmp_path).items()}
     assert names["own/0"] == names["own/1"]
     assert len({names["own/0"], names["further/0"], names["further/1"]}) == 3
+
+
+def test_a_metric_that_no_run_has_is_told_after_the_first_and_not_after_all(tiny: Path, tmp_path: Path) -> None:
+    told, out = yaml.safe_load(tiny.read_text()), tmp_path / "out"
+    told["curves"]["Rewards"]["metric"] = "reward/men"
+    del told["criticality"]
+    told["expected"].pop("criticality of own eval")
+    tiny.write_text(yaml.safe_dump(told))
+    for _ in ("when it ends", "when it ended before"):
+        with raises_naming(ReproductionError, tiny, "Rewards", out / "own/0", "'reward/men'", "reward/mean"):
+            reproduce(str(tiny), [], seeds=2, jobs=1, folder=out, plan=False)
+        assert begun(out) == ["own/0.log"]
+
+
+def test_a_metric_of_a_comparison_is_checked_too(tiny: Path, tmp_path: Path) -> None:
+    told = yaml.safe_load(tiny.read_text())
+    told["comparisons"]["turns"]["of"] = ["own batch/turns", "control batch/turn"]
+    tiny.write_text(yaml.safe_dump(told))
+    what = read_reproduction(tiny)
+    for arm in what.runs:
+        folder = tmp_path / arm / "0"
+        folder.mkdir(parents=True)
+        (folder / "metrics.jsonl").write_text('{"step": 1, "batch/turns": 2, "reward/mean": 1}\n')
+    check_metrics(tiny, what, member(tmp_path))
+    with raises_naming(ReproductionError, tiny, "turns", tmp_path / "control/0", "'batch/turn'", "batch/turns"):
+        check_metrics(tiny, what, member(tmp_path, "control"))
 
 
 def test_what_still_runs_is_asked_to_save_itself_when_another_fails(tmp_path: Path) -> None:
