@@ -10,6 +10,7 @@ environment lends a tool (rlx.tool.lend), whose prices are part of it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
@@ -107,14 +108,16 @@ class SearchTool:
         timeout: float = 5,
         *,
         pages: Pages | None = None,
-        max_characters: int = 300,
+        max_characters: int = 1000,
     ) -> None:
         """`search_url`: a server of Search-R1's protocol, such as `rlx serve retriever`, and `timeout` the seconds of a
-        try; without it `pages` are searched, such as rlx.tool.search.read_pages(FILE), or the invented world's. GEM's
-        `num_workers` changes nothing."""
+        try. Without it `pages` are searched, such as rlx.tool.search.read_pages(FILE); without these the server that
+        the variable SEARCH_URL names, as in GEM, or the invented world's pages. GEM's `num_workers` changes nothing."""
         from rlx.env.questions.invented_world import pages as invented_pages
         from rlx.tool.search import Search
 
+        if pages is None and search_url is None:
+            search_url = os.environ.get("SEARCH_URL") or None
         found = invented_pages() if pages is None and search_url is None else pages or []
         self.search = Search(
             pages=found, top_k=topk, max_characters=max_characters, search_url=search_url, timeout=float(timeout)

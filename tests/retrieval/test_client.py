@@ -104,6 +104,19 @@ def test_search_r1s_server_is_used_by_the_tool_and_by_gems(other: Callable[..., 
     assert found[:3] == (True, False, "\n\n<information>Dog: a dog runs</information>\n\n")
 
 
+def test_the_server_that_the_environment_names_is_asked_by_gems_tool(
+    other: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = "<search>dog</search>"
+    invented = SearchTool(topk=1).execute_action(call)
+    monkeypatch.setenv("SEARCH_URL", f"{other()}/retrieve")
+    assert SearchTool(topk=1).execute_action(call)[2] == "\n\n<information>Dog: a dog runs</information>\n\n"
+    own = SearchTool(topk=1, pages=["Dog: my own"]).execute_action(call)
+    assert own[2] == "\n\n<information>Dog: my own</information>\n\n"
+    monkeypatch.setenv("SEARCH_URL", "")
+    assert SearchTool(topk=1).execute_action(call) == invented
+
+
 @pytest.mark.parametrize(
     "document",
     [

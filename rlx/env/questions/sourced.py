@@ -32,7 +32,7 @@ class SourcedQuestions(DrawnQuestions):
     split: str = "train"
     """Split of the data set for questions."""
     test_split: str | None = None
-    """Split of the data set for test questions; null: one in four of `split`."""
+    """Split of the data set for test questions; null: one in four of `split`; "": none, all are for training."""
     question_key: str = "question"
     """The data set's column of questions."""
     answer_key: str = "answer"
@@ -102,7 +102,7 @@ class SourcedQuestions(DrawnQuestions):
 
     def held_out_rows(self) -> Iterator[Task]:
         if self.test_split is not None:
-            return self.rows(self.test_split)
+            return self.rows(self.test_split) if self.test_split else iter(())
         return filter(is_held_out, self.rows(self.split, Random(f"{self.stream}/hub/test")))
 
     def passes(self, rng: Random) -> Iterator[Task]:

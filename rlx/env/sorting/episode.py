@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import factorial
+from math import factorial, inf
 from string import ascii_uppercase
 from typing import Literal
 
@@ -39,8 +39,11 @@ class Rules:
 class SortingEpisode(Episode):
     """Letters are places. The end is an answer: it is asked for, even where the numbers are in order already."""
 
-    def __init__(self, rules: Rules, kind: Kind, numbers: Sequence[int], pair: Sequence[int], max_turns: int) -> None:
-        self.rules, self.kind, self.numbers, self.pair, self.max_turns = rules, kind, list(numbers), pair, max_turns
+    def __init__(
+        self, rules: Rules, kind: Kind, numbers: Sequence[int], pair: Sequence[int], max_turns: int | None
+    ) -> None:
+        self.rules, self.kind, self.numbers, self.pair = rules, kind, list(numbers), pair
+        self.max_turns = inf if max_turns is None else max_turns
         self.needed = len(list(fewest_swaps(order_of(numbers)))) if kind == "sort" else 0
         self.num_turns = self.num_swaps = self.num_comparisons = 0
         self.done = False

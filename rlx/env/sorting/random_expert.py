@@ -14,7 +14,7 @@ from itertools import pairwise
 from random import Random
 from typing import Literal, get_args
 
-from rlx.env.sorting.episode import do, end_of, letters
+from rlx.env.sorting.episode import do, end_of, letters, most_turns
 from rlx.env.sorting.sorters import Op, settle
 from rlx.types import Move, Task
 
@@ -62,7 +62,8 @@ def wander(task: Task, rng: Random, *, orders: float, by_habit: bool) -> Iterato
     in mind; other ends say the order alone."""
     numbers, kind = task.data["numbers"], task.data["kind"]
     mind = Mind(tuple(numbers), tuple(rng.sample(range(len(numbers)), len(numbers))))
-    says = [rng.random() < orders for _ in range(rng.randrange(task.data["max_turns"]) + 1)]
+    turns = task.data["max_turns"] or most_turns(kind, len(numbers))
+    says = [rng.random() < orders for _ in range(rng.randrange(turns) + 1)]
     habits = {verb: rng.choice(HABITS) if by_habit else HABITS[0] for verb in VERBS}
     for is_said in says[:-1]:
         verb = rng.choice(VERBS) if kind == "sort" else VERBS[0]

@@ -72,8 +72,8 @@ class Sorting(Environment):
     """Comparisons that earn all of their term: ceil(log2 n!), or n - 1, so that each that is saved counts."""
     say_order: bool = False
     """Require the final answer of a sort to be `A < B < C`; otherwise it may be anything, as in the paper."""
-    spare_turns: int = 0
-    """Turns beyond those that a task needs at most, for turns without an act."""
+    spare_turns: int | None = 0
+    """Turns beyond those that a task needs at most, for turns without an act. None: as many as there are tokens for."""
     explain: bool = True
     """Tell the allowed actions and the number of turns in the task."""
     expert: Literal["insertion", "pivot", "optimum", "any"] = "insertion"
@@ -101,7 +101,8 @@ class Sorting(Environment):
         within(0.0, 1.0, compare_share=self.compare_share, any_orders=self.any_orders)
         within(20, MANY, high=self.high)
         within(1, MANY, num_test=self.num_test)
-        within(0, MANY, spare_turns=self.spare_turns)
+        if self.spare_turns is not None:
+            within(0, MANY, spare_turns=self.spare_turns)
         if self.most > MAX_PLACES_OF_ORDERS and self.expert in ("pivot", "optimum"):
             refuse(
                 "expert", self.expert, f"insertion or any, where there may be more than {MAX_PLACES_OF_ORDERS} numbers"
@@ -176,8 +177,9 @@ class Sorting(Environment):
                 return task
 
     def describe(self, kind: Kind, numbers: Sequence[int], pair: Sequence[int] = ()) -> Task:
-        turns = most_turns(kind, len(numbers)) + self.spare_turns
-        told = ask(kind, len(numbers), pair) + (f" {RULES[kind]} You have {turns} turns." if self.explain else "")
+        turns = None if self.spare_turns is None else most_turns(kind, len(numbers)) + self.spare_turns
+        limit = "" if turns is None else f" You have {turns} turns."
+        told = ask(kind, len(numbers), pair) + (f" {RULES[kind]}{limit}" if self.explain else "")
         return Task(
             id=f"{kind}{letters(pair, '')}/{','.join(map(str, numbers))}",
             prompt=(Text(told),),

@@ -64,6 +64,14 @@ def test_a_data_set_may_have_a_split_for_the_test(tmp_path: Path) -> None:
     assert train == {f"Person {i}" for i in range(35)}
 
 
+def test_all_questions_are_for_training_where_none_is_for_the_test(tmp_path: Path) -> None:
+    write(tmp_path / "train.jsonl", ROWS)
+    env = QA(source="hub", hub=str(tmp_path), test_split="")
+    one_pass = [task.id for task in islice(env.tasks("train", 0), len(ROWS))]
+    assert len({*one_pass}) == len(ROWS)
+    assert list(env.tasks("test", 0)) == []
+
+
 def test_what_is_all_held_out_trains_nobody(tmp_path: Path) -> None:
     write(tmp_path / "test.jsonl", ROWS)
     env = QA(source="hub", hub=str(tmp_path), split="test", test_split="test")

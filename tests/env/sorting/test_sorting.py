@@ -194,6 +194,19 @@ def test_the_end_must_be_said_and_a_limit_is_the_tasks_own() -> None:
         episode.step(act("answer sorted"))
 
 
+@pytest.mark.parametrize("family", ["sort", "order"])
+def test_a_task_without_a_limit_says_none_and_goes_on_until_it_is_answered(family: Any) -> None:
+    env = Sorting(spare_turns=None, family=family)
+    told, task = (one.describe(family, [3, 2, 1]) for one in (replace(env, spare_turns=0), env))
+    assert [" turns." in str(one.prompt) for one in (told, task)] == [True, False]
+    episode = env.start(task)
+    assert not any(episode.step(act("compare A B")).done for _ in range(1000))
+    assert episode.step(act("answer C < B < A")).done
+    wandering = replace(env, expert="any")
+    moves = [[*wandering.demonstrate(task, seed, ())] for seed in range(20)]
+    assert moves == [[*wandering.demonstrate(told, seed, ())] for seed in range(20)]
+
+
 @pytest.mark.parametrize(("said", "is_right"), [("B > A", True), ("A B", True), ("B < A", False), ("sorted", False)])
 def test_what_is_sorted_may_have_to_be_said_to_be(said: str, is_right: bool) -> None:
     assert play(SORT, [2, 1], "swap A B", f"answer {said}")[-1].success
