@@ -105,7 +105,10 @@ def held_out(settings: Evaluate, env: Environment) -> list[Task]:
     """The problems every run is evaluated on: `num_tasks` of them, or all where there are fewer."""
     tasks = list(islice(env.tasks("test", settings.seed), settings.num_tasks))
     if not tasks:
-        raise EvaluateError("the test split has no tasks: an environment's tasks('test') gives at least one")
+        raise EvaluateError(
+            "the test split has no tasks: an environment's tasks('test') gives at least one; "
+            "of a data set, env.test_split names a split that has some"
+        )
     num_different = len({task.key for task in tasks})
     if num_different < len(tasks):
         raise EvaluateError(
