@@ -71,7 +71,7 @@ def row_figures(what: Reproduction, row: str, runs: Runs, scores: Scored) -> Fig
 
 
 def gain_figures(what: Reproduction, scores: Scored) -> dict[str, Figures]:
-    """Return the gains of one over another: the mean over seeds first, then each seed of the first."""
+    """Return the gains of one over another: the mean over seeds first, then each seed over the mean of the other's."""
     found: dict[str, Figures] = {}
     for name, (ours, theirs) in what.gains.items():
         with naming(name):
@@ -275,7 +275,10 @@ def cost_table(members: Sequence[Member]) -> Table:
 
 def report_text(name: str, what: Reproduction, tables: Sequence[Table]) -> str:
     """Return the report as a page."""
-    notes = "Intervals are over problems (docs/intervals.md); a mean over seeds is of these seeds."
+    notes = (
+        "Intervals are over problems (docs/intervals.md); a mean over seeds is of these seeds. "
+        "The gain of a seed is that seed's over the mean of the other's seeds."
+    )
     name, source, setting = (markdown_cell(text, 600) for text in (name, what.source, what.setting))
     head = f"# {name}\n\nPublished: {source}. {setting}\n"
     return "\n".join([head, *map(to_markdown, tables), notes, ""])
