@@ -28,7 +28,7 @@ from gymnasium.error import ClosedEnvironmentError
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from rlx.fault import fault
+from rlx.fault import LostServiceError, fault
 from rlx.gym.spaces import AnyText, check_choice, check_text, require
 from rlx.limits import MANY, MistakeError, near, within
 
@@ -217,6 +217,8 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
             return observation, 0.0, False, False, info
         try:
             outcome: Outcome = self.envs[i].step(action)  # type: ignore[assignment]
+        except LostServiceError:  # no episode's own failure: none goes on without it
+            raise
         except (Exception, SystemExit) as error:
             outcome = self.blank(), 0.0, False, True, {"error": fault(error), "status": "error"}
         return self.ended(i, outcome) if outcome[2] or outcome[3] else outcome
@@ -234,7 +236,7 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         """Begin an episode of one environment. One that cannot begin tries again at its next step."""
         try:
             observation, info = self.envs[i].reset(**{k: v for k, v in keywords.items() if v is not None})
-        except (MistakeError, gymnasium.error.Error):  # of whoever called
+        except (MistakeError, LostServiceError, gymnasium.error.Error):  # of whoever called, and of all episodes
             raise
         except (Exception, SystemExit) as error:
             return self.blank(), {"error": fault(error)}

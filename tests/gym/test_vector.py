@@ -18,6 +18,7 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics
 import rlx.gym
 from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.environment import Environment, Episode, Pace
+from rlx.fault import LostServiceError
 from rlx.gym.single import TextEnv
 from rlx.gym.vector import TextVectorEnv
 from rlx.limits import MistakeError
@@ -45,6 +46,8 @@ class Count(Environment):
     def start(self, task: Task) -> CountEpisode:
         if task.id.endswith("66"):
             raise RuntimeError("no start")
+        if task.id.endswith("67"):
+            raise LostServiceError("no server")
         return CountEpisode(self)
 
 
@@ -58,6 +61,8 @@ class CountEpisode(Episode):
         self.turn += 1
         if action.text == "raise":
             raise RuntimeError("boom")
+        if action.text == "lose":
+            raise LostServiceError("no server")
         if action.text == "exit":
             raise SystemExit(3)
         if action.text == "nan":
@@ -195,6 +200,17 @@ def test_one_that_fails_ends_its_own_episode_alone(word: str, error: str, pace: 
     assert (list(rewards), list(terminated), list(truncated)) == ([1.0, 0.0, 1.0], [False] * 3, [False, True, False])
     assert infos[1]["final_info"]["error"].startswith(error)
     assert envs.step(["a", "b", "c"])[0] == ["2 a\n", "1 b\n", "2 c\n"]
+    envs.close()
+
+
+@pytest.mark.parametrize("pace", ["inline", "live"])
+def test_a_lost_service_is_no_failure_of_an_episode_and_ends_the_loop(pace: Pace) -> None:
+    envs = vector(Count(pace))
+    envs.reset(seed=1)
+    with raises_naming(LostServiceError, "no server"):
+        envs.step(["a", "lose", "b"])
+    with raises_naming(LostServiceError, "no server"):
+        envs.reset(seed=[0, 1, 2], options={"task": [67, 3, 4]})
     envs.close()
 
 
