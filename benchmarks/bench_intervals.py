@@ -16,6 +16,7 @@ import numpy as np
 
 from rlx.evaluate.intervals import Estimate, Floats, Ratio, difference, intervals, mean_interval, mean_of, share_of
 from rlx.evaluate.passk import pass_at_k
+from rlx.evaluate.seeds import welch
 
 NUM_SAMPLES = 16
 KS = (1, 4, 8, 16)
@@ -202,6 +203,31 @@ def seeds_coverage(spread: float, trials: int, seed: int) -> tuple[float, float]
     return share_of_trials(these), share_of_trials(others)
 
 
+def seed_gain_coverage(spread: float, num_seeds: int, trials: int, seed: int) -> tuple[float, float]:
+    """Return how often a gain's interval holds that of other seeds on the same 100 problems: the paired interval over
+    problems, then Welch's over seeds. The gain is of .5 logits, between two means of runs `spread` logits apart."""
+    generator = np.random.default_rng([seed, num_seeds])
+
+    def policies(shifts: Floats, logits: Floats) -> Floats:
+        return 1 / (1 + np.exp(-(logits[None] + shifts[:, None])))
+
+    others = spread * generator.standard_normal(200)
+    paired, over_seeds = [], []
+    for part in range(trials):
+        logits = generator.standard_normal(100) * 1.5
+        truth = float(policies(others + 0.5, logits).mean() - policies(others, logits).mean())
+        rows = [
+            generator.binomial(NUM_SAMPLES, policies(gain + spread * generator.standard_normal(num_seeds), logits))
+            / NUM_SAMPLES
+            for gain in (0.5, 0.0)
+        ]
+        ours, theirs = (Ratio(top=top, bottom=np.ones_like(top), is_share=True) for top in rows)
+        mine, other = intervals([ours, theirs], 1_000, part)
+        paired.append(holds(difference(ours, theirs, mine, other), truth))
+        over_seeds.append(holds(welch(ours.each, theirs.each), truth))
+    return share_of_trials(paired), share_of_trials(over_seeds)
+
+
 def row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
@@ -231,6 +257,10 @@ def main() -> None:
     for spread in (0.0, 0.2, 0.4):
         these, others = seeds_coverage(spread, trials, seed)
         print(row([f"mean of three seeds {spread:g} logits apart", f"these seeds {these:.3f}, new seeds {others:.3f}"]))
+    for spread, num in ((0.0, 3), (0.2, 3), (0.4, 3), (0.4, 2), (0.4, 5)):
+        paired, over_seeds = seed_gain_coverage(spread, num, trials, seed)
+        name = f"gain of {num} seeds over {num}, {spread:g} logits apart, for new seeds"
+        print(row([name, f"over problems {paired:.3f}, over seeds {over_seeds:.3f}"]))
 
 
 if __name__ == "__main__":

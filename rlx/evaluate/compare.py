@@ -16,6 +16,7 @@ from rlx.evaluate.evaluate import EvaluateError, default_ks
 from rlx.evaluate.figures import Score, attainable, mean_gains, mean_ratios, name_figures, score
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import estimates
+from rlx.evaluate.seeds import gains_over_seeds
 from rlx.evaluate.summary import Summary, plain, read_summary
 from rlx.evaluate.sweep import differing_keys, is_alike, read_run
 from rlx.evaluate.tables import PAIRED, figure_table, pass_columns, use_columns
@@ -94,6 +95,8 @@ class Gain:
     theirs: Side
     figures: Mapping[str, Estimate]
     """Ours less theirs."""
+    over_seeds: Mapping[str, Estimate]
+    """The same with intervals over seeds; empty if a side has a single run."""
     side_figures: tuple[Mapping[str, Estimate], Mapping[str, Estimate]]
     floor: Mapping[str, Estimate] = field(default_factory=dict)
     """Figures of random episodes, `eval/stat`; empty where the runs have none, or different ones."""
@@ -154,13 +157,15 @@ def gains_over(ours: Side, theirs: Side) -> list[Gain]:
 
 def gain_under(rounds: str, ours: Side, theirs: Side, ks: Sequence[int]) -> Gain:
     mine, other = ([scores_of(run, f"{side.noun}-{rounds}") for run in side.runs] for side in (ours, theirs))
-    own = [name_figures("eval", estimates(mean_ratios(scores, ks))) for scores in (mine, other)]
+    means = [mean_ratios(scores, ks) for scores in (mine, other)]
+    own = [name_figures("eval", estimates(mean)) for mean in means]
     return Gain(
         max_rounds=rounds,
         num_tasks=len(mine[0]),
         ours=ours,
         theirs=theirs,
         figures=mean_gains(mine, other, ks=ks, noun="eval"),
+        over_seeds=gains_over_seeds(means[0], means[1], paired=ours.runs == theirs.runs, noun="eval"),
         side_figures=(own[0], own[1]),
         floor=shared_floor((*ours.runs, *theirs.runs), rounds),
     )
@@ -200,6 +205,7 @@ def gain_values(gain: Gain) -> dict[str, Any]:
         "ours": {"name": gain.ours.name, "metrics": plain(gain.side_figures[0])},
         "theirs": {"name": gain.theirs.name, "metrics": plain(gain.side_figures[1])},
         "gain": plain(gain.figures),
+        "gain_over_seeds": plain(gain.over_seeds),
         "random": plain(gain.floor),
     }
 
@@ -212,9 +218,8 @@ def gain_tables(gain: Gain, columns: str = "") -> list[Table]:
     rows = {**floor, **dict(zip(side_names(gain), gain.side_figures, strict=True))}
     usual = {"Pass@k, %: ": pass_columns(gain.figures), "An episode: ": use_columns(rows.values())}
     shown = {"": chosen_columns(columns, gain.figures)} if columns else usual
-    return [
-        figure_table(f"{what}{title}", chosen, rows, gains={"gain": gain.figures}) for what, chosen in shown.items()
-    ]
+    gains = {"gain": gain.figures, **({"gain, interval over seeds": gain.over_seeds} if gain.over_seeds else {})}
+    return [figure_table(f"{what}{title}", chosen, rows, gains=gains) for what, chosen in shown.items()]
 
 
 def side_names(gain: Gain) -> list[str]:

@@ -256,12 +256,17 @@ def over_parts(estimated: Mapping[str, Estimate]) -> dict[str, Estimate]:
 
     `pass@k` weights tasks, so it is another figure where the test has more tasks of one part than of another.
     """
-    found: dict[str, list[Estimate]] = {}
-    for name, figure in estimated.items():
+    return {name: mean_of_strata([estimated[part] for part in parts]) for name, parts in strata(estimated).items()}
+
+
+def strata(names: Iterable[str]) -> dict[str, list[str]]:
+    """Return the parts' figures that `overall/pass@k` and `overall/reward` are the means of, of two parts or more."""
+    found: dict[str, list[str]] = {}
+    for name in names:
         part, _, stat = name.partition("/")
         if re.fullmatch(r"pass@\d+|reward", stat) and part != "overall":
-            found.setdefault(f"overall/{stat}", []).append(figure)
-    return {name: mean_of_strata(each) for name, each in found.items() if len(each) > 1}
+            found.setdefault(f"overall/{stat}", []).append(name)
+    return {name: parts for name, parts in found.items() if len(parts) > 1}
 
 
 def mean_of_strata(each: Sequence[Estimate]) -> Estimate:

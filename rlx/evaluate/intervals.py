@@ -82,8 +82,13 @@ class Ratio:
     """Largest possible value, such as a limit of calls."""
 
     @property
+    def each(self) -> Floats:
+        """Each run's own ratio, (S,)."""
+        return _divide(self.top.sum(axis=1), self.bottom.sum(axis=1))
+
+    @property
     def value(self) -> float:
-        return float(_divide(self.top.sum(axis=1), self.bottom.sum(axis=1)).mean())
+        return float(self.each.mean())
 
     @property
     def values(self) -> Floats:

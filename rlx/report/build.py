@@ -57,6 +57,7 @@ def lead_of(cohorts: Sequence[Cohort], draws: bool) -> list[str]:
 
 INTERVALS = (
     "Intervals are 95% and over problems: other problems of the same kind would give another figure. "
+    "Where a title says over seeds, the problems are these, and other seeds would give another figure. "
     "A mean over seeds is of these seeds (docs/intervals.md)."
 )
 

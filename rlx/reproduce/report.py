@@ -3,19 +3,14 @@ it is expected."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from math import isfinite
 from types import MappingProxyType
 from typing import get_args
 
 from rlx.console import duration
-from rlx.evaluate.compare import scores_of
-from rlx.evaluate.figures import Score, gains_of_each, mean_ratios, name_figures
 from rlx.evaluate.intervals import Estimate
-from rlx.evaluate.passk import UnpairedError, estimates
 from rlx.evaluate.picture import picture_svg
 from rlx.evaluate.summary import read_summary
 from rlx.evaluate.tables import (
@@ -34,6 +29,7 @@ from rlx.record.folder import SUMMARY
 from rlx.report.curves import By, Curve, Line, curve_panel, line_of
 from rlx.report.panels import Sample, bars_panel, distribution_panel, frontier_panel, pass_panel
 from rlx.report.pictures import Distribution
+from rlx.reproduce.figures import Figures, gain_figures, naming, row_figures, score, seed_figures
 from rlx.reproduce.members import Member, Runs
 from rlx.reproduce.reproduction import Reproduction, ReproductionError
 from rlx.reproduce.samples import distribution_table, sample_of
@@ -41,54 +37,8 @@ from rlx.reproduce.studies import Claim
 from rlx.table import MISSING, Table, markdown_cell, to_markdown
 
 CURVES = "curves.svg"
-Figures = dict[str, Estimate]
 PLAIN = Column(stat="", title="", digits=3)
 """Any other figure."""
-
-
-Scored = Mapping[str, Sequence[Sequence[Score]]]
-"""Scores of each evaluation that a report is of, a table a seed, by what names it: `tool_rloo eval-8`."""
-
-
-def score(what: Reproduction, runs: Runs) -> Scored:
-    """Each read once, as an evaluation is tens of megabytes."""
-    named = dict.fromkeys([*what.rows.values(), *chain.from_iterable(what.gains.values())])
-    told = [one.split(" ", 1) for one in named if not is_random(one)]
-    return {f"{arm} {evaluation}": [scores_of(run, evaluation) for run in runs[arm]] for arm, evaluation in told}
-
-
-def is_random(name: str) -> bool:
-    """Return whether it names the floor, of which no episodes are stored."""
-    return name.endswith(" random")
-
-
-def row_figures(what: Reproduction, row: str, runs: Runs, scores: Scored) -> Figures:
-    """A row of the tables, `eval/stat` to its estimate; of several seeds the mean."""
-    if is_random(row):
-        figures = read_summary(runs[row.split(" ")[0]][0] / SUMMARY).metrics
-        return {f"eval/{name.split('/', 1)[1]}": value for name, value in figures.items() if name.startswith("random/")}
-    return name_figures("eval", estimates(mean_ratios(scores[row], what.ks)))
-
-
-def gain_figures(what: Reproduction, scores: Scored) -> dict[str, Figures]:
-    """Return the gains of one over another: the mean over seeds first, then each seed over the mean of the other's."""
-    found: dict[str, Figures] = {}
-    for name, (ours, theirs) in what.gains.items():
-        with naming(name):
-            mean, *each = gains_of_each(scores[ours], scores[theirs], ks=what.ks, noun="eval")
-        found[name] = mean
-        for seed, gain in enumerate(each if len(each) > 1 else ()):
-            found[f"{name}, seed {seed}"] = gain
-    return found
-
-
-@contextmanager
-def naming(name: str) -> Iterator[None]:
-    """A row's or gain's own name before what its runs cannot be compared for."""
-    try:
-        yield
-    except UnpairedError as error:
-        raise ReproductionError(f"{name}: {error}") from None
 
 
 def curve_lines(what: Reproduction, runs: Runs) -> dict[str, dict[str, Line]]:
@@ -196,6 +146,8 @@ class Measured:
 
     rows: Mapping[str, Figures]
     gains: Mapping[str, Figures]
+    over_seeds: Mapping[str, Figures]
+    """Gains with intervals over seeds."""
     lines: Mapping[str, Mapping[str, Line]]
     """Keys are the title of the curves and the run."""
     samples: Mapping[str, Mapping[str, Sample]]
@@ -212,6 +164,7 @@ def measure_runs(what: Reproduction, runs: Runs) -> Measured:
     return Measured(
         rows=rows,
         gains=gain_figures(what, scores),
+        over_seeds=seed_figures(what, scores),
         lines=curve_lines(what, runs),
         samples={title: samples_of(what, picture, runs) for title, picture in what.distributions.items()},
     )
@@ -258,6 +211,7 @@ def report_tables(
         *part_tables(rows, published=printed),
         figure_table(title, tuple(columns), {}, gains=gains),
         *part_tables({name: gains[name] for name in what.gains}, of="Gain of these seeds, "),
+        *seed_tables(found.over_seeds),
         ends_table(what, lines),
         spent_table(what, lines),
         distribution_table(what.distributions, found.samples),
@@ -265,6 +219,17 @@ def report_tables(
         claims,
     ]
     return [table for table in tables if table.rows], [*missed, *failed]
+
+
+def seed_tables(gains: Mapping[str, Figures]) -> list[Table]:
+    """Return the gains over seeds: pass@k and reward, then pass@k by part."""
+    columns = (*pass_columns(name for told in gains.values() for name in told), TOOL_USE[-1])
+    title = "Gain over seeds, points and reward [95% interval over seeds, on these problems]"
+    by_part = {
+        name: {figure: gain for figure, gain in told.items() if "/pass@" in figure} for name, told in gains.items()
+    }
+    parts = part_tables(by_part, of="Gain over seeds, ")
+    return [figure_table(title, columns, {}, gains=gains), *parts]
 
 
 def cost_table(members: Sequence[Member]) -> Table:
@@ -276,7 +241,8 @@ def cost_table(members: Sequence[Member]) -> Table:
 def report_text(name: str, what: Reproduction, tables: Sequence[Table]) -> str:
     """Return the report as a page."""
     notes = (
-        "Intervals are over problems (docs/intervals.md); a mean over seeds is of these seeds. "
+        "Intervals are over problems unless a title says over seeds (docs/intervals.md); a mean over seeds is of these "
+        "seeds. "
         "The gain of a seed is that seed's over the mean of the other's seeds."
     )
     name, source, setting = (markdown_cell(text, 600) for text in (name, what.source, what.setting))

@@ -21,7 +21,7 @@ from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Summary, read_summary, write_summary
 from rlx.evaluate.tables import tool_table
 from rlx.random_play import has_random_episodes, random_act
-from rlx.reproduce.report import row_figures
+from rlx.reproduce.figures import row_figures
 from rlx.run.report import named_rows
 from rlx.train import train
 from rlx.types import Action, Start, Step, Task, Text, Verb

@@ -261,7 +261,7 @@ def test_a_report_has_means_over_seeds_beside_the_paper_s_and_what_is_expected(
     save_to(members[1].folder, other)
     tables, failed = report(what, members)
     assert failed == []
-    accuracy, _, gain, ends, expected = tables
+    accuracy, _, gain, over_seeds, ends, expected = tables
     both = [[score(g) for g in load(m.folder / "trajectories" / "eval-2.jsonl")] for m in members]
     mean = estimates(mean_ratios(both, (1, 2)))["pass@1"].value
     (ours,) = (row for row in accuracy.rows if row[0] == "ours")
@@ -273,6 +273,8 @@ def test_a_report_has_means_over_seeds_beside_the_paper_s_and_what_is_expected(
         "ours over the start, seed 0",
         "ours over the start, seed 1",
     ]
+    assert [row[0] for row in over_seeds.rows] == ["ours over the start"]
+    assert over_seeds.rows[0][1].split(" ")[0] == gain.rows[0][1].split(" ")[0], "the same gain, bounded otherwise"
     assert [row[-1] for row in expected.rows] == ["yes", "yes", "yes"]
     rewards = [line["reward/mean"] for line in read_metrics(finished_run / "metrics.jsonl")]
     assert ends.rows[0][:3] == ("Rewards", "reward/mean", "own")
@@ -308,6 +310,9 @@ def test_a_report_has_means_over_seeds_beside_the_paper_s_and_what_is_expected(
         str(finished_run),
         "gain",
     ]
+    assert found.over_seeds == {}, "one run says nothing of other seeds"
+    (of_both,) = find_gains(tmp_path / "own")
+    assert gain_tables(of_both)[0].rows[-1][0] == "gain, interval over seeds"
     assert found.side_figures[1]["eval/pass@1"].value == pytest.approx(mean - found.figures["eval/pass@1"].value)
     alone = estimates(mean_ratios(both[:1], (1, 2)))["pass@1"].value
     assert found.figures["eval/pass@1"].value == pytest.approx(mean - alone)
