@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from rlx.console import one_line
 from rlx.record.sound import open_regular
 
 LARGEST = 2**24
@@ -25,7 +26,25 @@ class PlainError(ValueError):
     """Text that is YAML, and no plain values."""
 
 
-class Loader(yaml.SafeLoader):
+class Distinct(yaml.SafeLoader):
+    """Refuses a key that a mapping has twice: YAML would keep the last and say nothing of the others."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        refuse_twins(node)
+        return super().construct_mapping(node, deep)
+
+
+def refuse_twins(node: Any) -> None:
+    """Refuse a mapping with the same key twice."""
+    pairs = node.value if isinstance(node, yaml.MappingNode) else []
+    seen: set[tuple[str, str]] = set()
+    for key in (key for key, _ in pairs if isinstance(key, yaml.ScalarNode)):
+        if (key.tag, key.value) in seen:
+            raise PlainError(f"it has {one_line(key.value, 60)} a second time in line {key.start_mark.line + 1}")
+        seen.add((key.tag, key.value))
+
+
+class Loader(Distinct):
     """Without aliases, of which a few lines expand to more than memory holds: rlx writes none."""
 
     depth = 0
@@ -70,7 +89,7 @@ def require_small(text: str) -> None:
 def parse_small(text: str) -> Any:
     """Parse YAML of bounded size; its aliases share one value."""
     require_small(text)
-    return yaml.safe_load(text)
+    return yaml.load(text, Distinct)
 
 
 def has_aliases(text: str) -> bool:

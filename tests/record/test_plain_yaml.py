@@ -9,7 +9,7 @@ import pytest
 
 from rlx.record.files import read_json
 from rlx.record.folder import FolderError, read_config
-from rlx.record.plain_yaml import LARGEST, PlainError, read_plain
+from rlx.record.plain_yaml import LARGEST, PlainError, parse_small, read_plain
 from tests.errors import raises_naming
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
@@ -22,7 +22,17 @@ def test_what_is_plain_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [BOMB, "a: &x 1\nb: *x\n", "[" * 200 + "]" * 200, "a: 2020-01-01", "a: !!binary aGk=", "a: !!set {x}", "1: a"],
+    [
+        BOMB,
+        "a: &x 1\nb: *x\n",
+        "[" * 200 + "]" * 200,
+        "a: 2020-01-01",
+        "a: !!binary aGk=",
+        "a: !!set {x}",
+        "1: a",
+        "a: 1\na: 1",
+        "a: [{b: 1, 'b': 2}]",
+    ],
 )
 def test_what_is_not_plain_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.yaml").write_text(text)
@@ -30,6 +40,12 @@ def test_what_is_not_plain_is_refused(tmp_path: Path, text: str) -> None:
         read_plain(tmp_path / "config.yaml")
     with raises_naming(FolderError, "config.yaml"):
         read_config(tmp_path)
+
+
+def test_a_key_that_a_mapping_has_twice_is_named_with_its_line_and_one_that_replaces_another_s_is_not() -> None:
+    with raises_naming(PlainError, "seeds", "line 3"):
+        parse_small("seeds: 1\nruns: {}\nseeds: 3\n")
+    assert parse_small("x: &x {a: 1}\ny: {<<: *x, a: 2}\n")["y"] == {"a": 2}
 
 
 @pytest.mark.parametrize("text", ["a: !!python/object/apply:os.system [true]", "{a", "9" * 5000, "\ud800"])

@@ -240,7 +240,7 @@ def test_nothing_that_a_file_says_is_markup_in_the_report(tmp_path: Path) -> Non
     assert not {"\x1b", "\u202e"} & set(text)
 
 
-@pytest.mark.parametrize("text", ["[", "- 1", "", "\x00", "a: &a [*a]"])
+@pytest.mark.parametrize("text", ["[", "- 1", "", "\x00", "a: &a [*a]", "seeds: 1\nseeds: 2"])
 def test_what_is_no_such_file_is_one_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x.yaml"
     path.write_text(text)
