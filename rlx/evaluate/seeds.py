@@ -20,6 +20,9 @@ import numpy as np
 from rlx.evaluate.figures import strata
 from rlx.evaluate.intervals import Estimate, Floats, Ratio, student, within
 
+HUGE = 1e150
+"""Variance whose square is no number."""
+
 
 def gains_over_seeds(
     ours: Mapping[str, Ratio], theirs: Mapping[str, Ratio], *, paired: bool, noun: str = "gain"
@@ -62,8 +65,9 @@ def high(ratio: Ratio) -> float:
 def welch(ours: Floats, theirs: Floats) -> Estimate:
     """Return Welch's interval of the difference of two means."""
     gap = float(ours.mean() - theirs.mean())
-    mine, other = (float(side.var(ddof=1)) / len(side) for side in (ours, theirs))
-    if sqrt(mine + other) <= 1e-12 * max(1.0, abs(gap)):
+    with np.errstate(over="ignore"):
+        mine, other = (float(side.var(ddof=1)) / len(side) for side in (ours, theirs))
+    if sqrt(mine + other) <= 1e-12 * max(1.0, abs(gap)) or max(mine, other) > HUGE:
         return Estimate(value=gap, low=-inf, high=inf)
     freedom = (mine + other) ** 2 / (mine**2 / (len(ours) - 1) + other**2 / (len(theirs) - 1))
     reach = student(int(freedom + 1e-9)) * sqrt(mine + other)

@@ -50,6 +50,12 @@ def test_runs_that_all_say_the_same_bound_nothing(gap: float) -> None:
     assert (found.value, found.low, found.high) == (gap, -inf, inf)
 
 
+@pytest.mark.parametrize("huge", [1e80, 1e200, 1e307])
+def test_figures_too_large_to_square_bound_nothing(huge: float) -> None:
+    found = welch(np.array([huge, 2 * huge]), np.array([1.0, 2.0]))
+    assert (found.value, found.low, found.high) == (1.5 * huge, -inf, inf)
+
+
 def test_the_interval_holds_the_gain_of_all_seeds_about_as_often_as_it_says() -> None:
     """Rounding the freedom down makes it wider than need be, so it holds the truth a little more often."""
     generator = np.random.default_rng(0)
