@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rlx.protocol.direct import Direct
@@ -116,11 +118,14 @@ def test_a_turn_that_was_cut_is_never_an_action(text: str, stop: Stop, dialect: 
 
 
 @given(SAID)
+@example("final answer:turn left<think>")
+@example("final answer: turn left<think>or drop")
 def test_a_valid_turn_is_exactly_an_action_after_the_label(text: str) -> None:
     action = PAPER.parse(text, "eos")
     if action.kind == "act" and not action.text:
         words = {"turn_left": "turn left", "drop": "drop"}[action.name]
-        assert text.lower().replace("</think>", "").rstrip().endswith(words)
+        said = re.sub("<think>.*?(</think>|$)", "", text.lower(), flags=re.DOTALL)
+        assert said.replace("</think>", "").rstrip().endswith(words)
         assert "final answer:" in text.lower()
 
 
