@@ -30,8 +30,7 @@ def gains_over_seeds(
     """Return ours less theirs for every figure that both have, `noun/stat`; nothing if a side has a single run. Both
     sides are evaluations of the same runs, in the same order, if `paired`."""
     shared = {name: (ours[name], theirs[name]) for name in ours if name in theirs}
-    sides = [(ours, theirs) for ours, theirs in shared.values()]
-    if any(len(side.each) < 2 for pair in sides for side in pair):
+    if any(len(side.top) < 2 for pair in shared.values() for side in pair):
         return {}
     found = {name: seed_gain([pair], paired) for name, pair in shared.items()}
     found |= {name: seed_gain([shared[part] for part in parts], paired) for name, parts in strata(shared).items()}
@@ -41,8 +40,8 @@ def gains_over_seeds(
 def seed_gain(parts: Sequence[tuple[Ratio, Ratio]], paired: bool) -> Estimate:
     """Return the gain of the mean over parts, each of ours and theirs, cut to the possible differences."""
     ours, theirs = (mean_of_parts([pair[side] for pair in parts]) for side in (0, 1))
-    least = np.mean([low(mine) - high(other) for mine, other in parts])
-    most = np.mean([high(mine) - low(other) for mine, other in parts])
+    least = np.mean([least_of(mine) - most_of(other) for mine, other in parts])
+    most = np.mean([most_of(mine) - least_of(other) for mine, other in parts])
     found = welch(ours - theirs, np.zeros_like(ours)) if paired else welch(ours, theirs)
     return within(found, float(least), float(most))
 
@@ -52,12 +51,12 @@ def mean_of_parts(parts: Sequence[Ratio]) -> Floats:
     return np.mean([part.each for part in parts], axis=0)
 
 
-def low(ratio: Ratio) -> float:
+def least_of(ratio: Ratio) -> float:
     """Return the smallest possible value."""
     return 0.0 if ratio.is_share else ratio.least
 
 
-def high(ratio: Ratio) -> float:
+def most_of(ratio: Ratio) -> float:
     """Return the largest possible value."""
     return 1.0 if ratio.is_share else ratio.most
 

@@ -53,16 +53,15 @@ def gain_figures(what: Reproduction, scores: Scored) -> dict[str, Figures]:
     return found
 
 
-def seed_figures(what: Reproduction, scores: Scored) -> dict[str, Figures]:
-    """Return the gains that have at least two seeds on either side, with intervals over seeds."""
-    found = {name: gains_of_seeds(what, scores, ours, theirs) for name, (ours, theirs) in what.gains.items()}
+def seed_gain_figures(what: Reproduction, scores: Scored) -> dict[str, Figures]:
+    """Return the gains that have at least two seeds on either side, with intervals over seeds; those between two
+    evaluations of one arm are paired by run."""
+    found: dict[str, Figures] = {}
+    for name, (ours, theirs) in what.gains.items():
+        mine, other = (mean_ratios(scores[one], what.ks) for one in (ours, theirs))
+        paired = ours.split(" ")[0] == theirs.split(" ")[0]
+        found[name] = gains_over_seeds(mine, other, paired=paired, noun="eval")
     return {name: figures for name, figures in found.items() if figures}
-
-
-def gains_of_seeds(what: Reproduction, scores: Scored, ours: str, theirs: str) -> Figures:
-    """Return a gain over seeds; that of two evaluations of one arm is paired by run."""
-    mine, other = (mean_ratios(scores[name], what.ks) for name in (ours, theirs))
-    return gains_over_seeds(mine, other, paired=ours.split(" ")[0] == theirs.split(" ")[0], noun="eval")
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from rlx.record.folder import SUMMARY
 from rlx.report.curves import By, Curve, Line, curve_panel, line_of
 from rlx.report.panels import Sample, bars_panel, distribution_panel, frontier_panel, pass_panel
 from rlx.report.pictures import Distribution
-from rlx.reproduce.figures import Figures, gain_figures, naming, row_figures, score, seed_figures
+from rlx.reproduce.figures import Figures, gain_figures, naming, row_figures, score, seed_gain_figures
 from rlx.reproduce.members import Member, Runs
 from rlx.reproduce.reproduction import Reproduction, ReproductionError
 from rlx.reproduce.samples import distribution_table, sample_of
@@ -164,7 +164,7 @@ def measure_runs(what: Reproduction, runs: Runs) -> Measured:
     return Measured(
         rows=rows,
         gains=gain_figures(what, scores),
-        over_seeds=seed_figures(what, scores),
+        over_seeds=seed_gain_figures(what, scores),
         lines=curve_lines(what, runs),
         samples={title: samples_of(what, picture, runs) for title, picture in what.distributions.items()},
     )
