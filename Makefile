@@ -91,7 +91,7 @@ mutants: setup ## Change the code in 40 places, one at a time, and count how oft
 nano: setup ## Rebuild the embedded model from the project's own text, on up to two cores (hours)
 	$(BIN)/python -m scripts.nano --processes $(if $(filter 1,$(shell nproc)),1,2)
 
-reproduce: reproduce-tool_rloo reproduce-tool_no_traces reproduce-tool_cost reproduce-gem reproduce-earl_calc reproduce-earl_sorting reproduce-credit reproduce-carl reproduce-babyai ## Reproduce every published result
+reproduce: reproduce-tool_rloo reproduce-tool_no_traces reproduce-tool_cost reproduce-gem reproduce-earl_calc reproduce-earl_calc_seeds reproduce-earl_sorting reproduce-credit reproduce-carl reproduce-babyai ## Reproduce every published result
 
 reproduce-gem: setup ## Reproduce what GEM shows, one thing after the other
 	@failed=; for name in $(GEM); do $(BIN)/rlx reproduce $$name || failed="$$failed $$name"; done; \

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import count, takewhile
 from pathlib import Path
 
 import numpy as np
@@ -37,13 +38,14 @@ def column(report: str, table: str, figure: str) -> dict[str, tuple[float, ...]]
 def gains(report: str, name: str, figure: str) -> list[tuple[float, ...]]:
     """A gain's value and ends, first that of all seeds and then that of each."""
     found = column(report, "Gain of these seeds", figure)
-    return [found[name], *(found[f"{name}, seed {seed}"] for seed in range(3))]
+    seeds = takewhile(found.__contains__, (f"{name}, seed {seed}" for seed in count()))
+    return [found[name], *(found[one] for one in seeds)]
 
 
 def figures_of_seeds(report: str, arm: str, evaluation: str, figure: str) -> Floats:
     """An arm's figure in each seed; a start or an untrained model is the same in all of them."""
     if not evaluation.startswith("eval"):
-        return np.zeros(3)
+        return np.zeros(2)
     (told,) = re.findall(rf"^\| {arm} \| {figure}(?:, %)? \|.* 0: (.*) \|$", report, re.MULTILINE)
     return np.array([float(one.rpartition(" ")[2]) for one in f"0: {told}".split(", ")])
 
