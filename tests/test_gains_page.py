@@ -11,7 +11,7 @@ import pytest
 
 from rlx.evaluate.intervals import Floats
 from rlx.evaluate.seeds import welch
-from rlx.reproduce.reproduction import read_reproduction
+from rlx.reproduce.files import read_reproduction
 
 ROOT = Path(__file__).resolve().parents[1]
 NUMBER = r"[-+]?\d*\.?\d+"

@@ -11,7 +11,8 @@ from rlx.config.folders import shipped_file, shipped_folder
 from rlx.limits import near
 from rlx.record.plain_yaml import parse_small
 from rlx.report.paper import Paper, PaperSetting
-from rlx.reproduce.reproduction import Reproduction, read_reproduction
+from rlx.reproduce.files import read_reproduction
+from rlx.reproduce.reproduction import Reproduction
 
 
 def find_paper(name: str) -> Paper:

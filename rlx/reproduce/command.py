@@ -38,11 +38,12 @@ from rlx.report.runs import read_runs
 from rlx.report.training import is_wanted
 from rlx.reproduce.against import paper_of, read_presets
 from rlx.reproduce.arm import Arm
+from rlx.reproduce.files import read_reproduction
 from rlx.reproduce.jobs import play_all
 from rlx.reproduce.measurements import Findings, check_measured, measure_more
 from rlx.reproduce.members import Member, Runs, folders_of, last_checkpoint, members_of, words_of
 from rlx.reproduce.report import Measured, cost_table, measure_runs, pictures_of, report_tables, report_text
-from rlx.reproduce.reproduction import Reproduction, ReproductionError, read_reproduction, refuse_word
+from rlx.reproduce.reproduction import Reproduction, ReproductionError, refuse_word
 from rlx.reproduce.shared import Shared, shares_of
 from rlx.run.judge import judges_untrained
 from rlx.run.run import Run

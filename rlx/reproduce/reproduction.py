@@ -32,6 +32,7 @@ claims: sentences of the source, and the meaning of each here: the `figure` `of`
       `most` a number
 
 A panel has up to ten rows. Pictures need matplotlib. All figures have the names of rlx/evaluate/figures.py.
+A file that is `like` another one of its folder has its own `seeds`, and is `without` some runs and what names them.
 """
 
 from __future__ import annotations
@@ -40,15 +41,11 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-
-import yaml
 
 from rlx.console import one_line
 from rlx.limits import LARGEST, MANY, MistakeError, near, within
-from rlx.record.form import NATURAL, NUMBER, STRING, CodecError, made, many, named
+from rlx.record.form import NATURAL, NUMBER, STRING, made, many, named
 from rlx.record.form import in_order as both
-from rlx.record.plain_yaml import PlainError, parse_small
 from rlx.report.curves import CURVE, Curve
 from rlx.report.pictures import (
     BARS,
@@ -216,14 +213,3 @@ REPRODUCTION = made(
     expected=named(named(both(NUMBER, NUMBER))).unless({}),
     claims=named(CLAIM).unless({}),
 )
-
-
-def read_reproduction(path: Path) -> Reproduction:
-    """Return what a file says; ReproductionError with one line that names it."""
-    try:
-        found: Reproduction = REPRODUCTION.read(parse_small(path.read_text(encoding="utf-8")), "reproduction")
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError, PlainError) as error:
-        raise ReproductionError(f"{path} cannot be read: {' '.join(str(error).split())[:200]}") from None
-    except CodecError as error:
-        raise ReproductionError(f"{path}: {one_line(str(error), 400)}") from None
-    return found

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rlx.reproduce.reproduction import ReproductionError, read_reproduction
+from rlx.reproduce.files import read_reproduction
+from rlx.reproduce.reproduction import ReproductionError
 
 
 @pytest.fixture

@@ -26,9 +26,10 @@ from rlx.record.track import read_metrics
 from rlx.reproduce import jobs
 from rlx.reproduce.arm import Arm
 from rlx.reproduce.command import all_words_of, check_metrics, find_reproduction, prospect_of, reproduce, times_of
+from rlx.reproduce.files import read_reproduction
 from rlx.reproduce.jobs import ReproduceError
 from rlx.reproduce.members import Member, folders_of, members_of
-from rlx.reproduce.reproduction import Reproduction, ReproductionError, read_reproduction
+from rlx.reproduce.reproduction import Reproduction, ReproductionError
 from rlx.reproduce.shared import Shared, choose, shares_of
 from tests.errors import raises_naming
 

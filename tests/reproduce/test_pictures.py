@@ -28,9 +28,9 @@ from rlx.report.panels import (
     shares_in,
 )
 from rlx.report.pictures import Bars, Distribution, Frontier, PassCurves, figures_in
+from rlx.reproduce.files import read_reproduction
 from rlx.reproduce.members import folders_of, members_of
 from rlx.reproduce.report import measure_runs, pictures_of, report_tables
-from rlx.reproduce.reproduction import read_reproduction
 from rlx.reproduce.samples import distribution_table, sample_of
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
 

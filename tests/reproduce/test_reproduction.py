@@ -18,9 +18,10 @@ from rlx.evaluate.passk import estimates
 from rlx.record.store import load
 from rlx.record.track import read_metrics
 from rlx.reproduce.arm import in_order
+from rlx.reproduce.files import read_reproduction
 from rlx.reproduce.members import Member, folders_of, members_of, words_of
 from rlx.reproduce.report import cost_table, measure_runs, report_tables, report_text
-from rlx.reproduce.reproduction import Reproduction, ReproductionError, read_reproduction
+from rlx.reproduce.reproduction import Reproduction, ReproductionError
 from rlx.table import Table
 from tests.errors import raises_naming
 

@@ -1,0 +1,100 @@
+"""A reproduction that is another one with other seeds, or without some of its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rlx.reproduce.files import read_reproduction
+from rlx.reproduce.reproduction import ReproductionError
+from tests.errors import raises_naming
+
+WHOLE: dict[str, Any] = {
+    "source": "a paper",
+    "runs": {"one": {"every_seed": True}, "two": {}, "three": {"needs": ["two"]}},
+    "ks": [1, 2],
+    "rows": {"first": "one eval-2", "second": "two eval-2", "third": "three eval-2"},
+    "gains": {"first over second": ["one eval-2", "two eval-2"], "second over third": ["two eval-2", "three eval-2"]},
+    "curves": {
+        "Rewards": {"metric": "reward/mean", "of": ["one", "three"]},
+        "Losses": {"metric": "loss", "of": ["three"]},
+    },
+    "bars": {
+        "Bars": {"rows": ["first", "third"], "figures": ["pass@1"]},
+        "Third": {"rows": ["third"], "figures": ["pass@1"]},
+    },
+    "frontiers": {
+        "Calls": {"rows": ["first", "third"], "line": ["first", "third"], "across": "tool/calls", "up": "pass@1"}
+    },
+    "comparisons": {"turns": {"of": ["one batch/turns", "two batch/turns"]}},
+    "published": {"first": {"pass@1": 0.5}, "third": {"pass@1": 0.5}},
+    "expected": {
+        "first": {"pass@1": [0, 1]},
+        "third": {"pass@1": [0, 1]},
+        "turns": {"ratio": [0, 9]},
+        "Rewards": {"one": [0, 1], "three": [0, 1]},
+        "Losses": {"three": [0, 1]},
+    },
+    "claims": {
+        "a": {"of": "first over second", "figure": "pass@1", "least": 0},
+        "b": {"of": "second over third", "figure": "pass@1", "least": 0},
+    },
+}
+LEFT: dict[str, Any] = {
+    **WHOLE,
+    "seeds": 5,
+    "runs": {"one": {"every_seed": True}, "two": {}},
+    "rows": {"first": "one eval-2", "second": "two eval-2"},
+    "gains": {"first over second": ["one eval-2", "two eval-2"]},
+    "curves": {"Rewards": {"metric": "reward/mean", "of": ["one"]}},
+    "bars": {"Bars": {"rows": ["first"], "figures": ["pass@1"]}},
+    "frontiers": {"Calls": {"rows": ["first"], "line": ["first"], "across": "tool/calls", "up": "pass@1"}},
+    "published": {"first": {"pass@1": 0.5}},
+    "expected": {"first": {"pass@1": [0, 1]}, "turns": {"ratio": [0, 9]}, "Rewards": {"one": [0, 1]}},
+    "claims": {"a": {"of": "first over second", "figure": "pass@1", "least": 0}},
+}
+
+
+def write(folder: Path, name: str, tree: Mapping[str, Any]) -> Path:
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(dict(tree)))
+    return path
+
+
+def test_a_variant_is_the_other_file_with_its_seeds_and_without_all_that_names_a_run_left_out(tmp_path: Path) -> None:
+    write(tmp_path, "whole", WHOLE)
+    variant = write(tmp_path, "variant", {"like": "whole", "seeds": 5, "without": ["three"]})
+    assert read_reproduction(variant) == read_reproduction(write(tmp_path, "left", LEFT))
+
+
+def test_a_variant_without_nothing_has_other_seeds_alone(tmp_path: Path) -> None:
+    write(tmp_path, "whole", WHOLE)
+    variant = write(tmp_path, "variant", {"like": "whole", "seeds": 7})
+    assert read_reproduction(variant) == read_reproduction(write(tmp_path, "seven", {**WHOLE, "seeds": 7}))
+
+
+@pytest.mark.parametrize(
+    ("tree", "named"),
+    [
+        ({"like": "whole", "seeds": 5, "without": ["thre"]}, ("without", "'thre'", "three")),
+        ({"like": "whole", "seeds": 5, "without": ["two"]}, ("three", "'two'")),
+        ({"like": "whole", "seeds": 5, "without": ["one", "two", "three"]}, ("runs",)),
+        ({"like": "whole", "seeds": 0}, ("seeds",)),
+        ({"like": "whole"}, ("seeds",)),
+        ({"like": "whole", "seeds": 5, "rows": {}}, ("rows",)),
+        ({"like": "../whole", "seeds": 5}, ("like", "'../whole'")),
+        ({"like": "gone", "seeds": 5}, ("gone.yaml",)),
+        ({"like": "variant", "seeds": 5}, ("variant", "like")),
+        ({"like": 3, "seeds": 5}, ("like",)),
+    ],
+)
+def test_what_a_variant_cannot_be_is_one_line_that_names_it(
+    tmp_path: Path, tree: Mapping[str, Any], named: tuple[str, ...]
+) -> None:
+    write(tmp_path, "whole", WHOLE)
+    with raises_naming(ReproductionError, "variant.yaml", *named):
+        read_reproduction(write(tmp_path, "variant", tree))
