@@ -30,11 +30,11 @@ class Distinct(yaml.SafeLoader):
     """Refuses a key that a mapping has twice: YAML would keep the last and say nothing of the others."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        refuse_twins(node)
+        refuse_repeated_keys(node)
         return super().construct_mapping(node, deep)
 
 
-def refuse_twins(node: Any) -> None:
+def refuse_repeated_keys(node: Any) -> None:
     """Refuse a mapping with the same key twice."""
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
     seen: set[tuple[str, str]] = set()

@@ -241,9 +241,8 @@ def cost_table(members: Sequence[Member]) -> Table:
 def report_text(name: str, what: Reproduction, tables: Sequence[Table]) -> str:
     """Return the report as a page."""
     notes = (
-        "Intervals are over problems unless a title says over seeds (docs/intervals.md); a mean over seeds is of these "
-        "seeds. "
-        "The gain of a seed is that seed's over the mean of the other's seeds."
+        "Intervals are over problems unless a title says over seeds (docs/intervals.md). "
+        "A mean over seeds is of these seeds. The gain of a seed is that seed's over the mean of the other's seeds."
     )
     name, source, setting = (markdown_cell(text, 600) for text in (name, what.source, what.setting))
     head = f"# {name}\n\nPublished: {source}. {setting}\n"
