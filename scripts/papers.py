@@ -1,4 +1,4 @@
-"""Print the presets of conf/paper beside the papers' own values (scripts/papers.yaml).
+"""Print the presets of conf/paper beside the papers' own values (scripts/papers).
 
     python scripts/papers.py [NAME ...]     # print the tables
     python scripts/papers.py --write        # put them all into docs/papers.md
@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from rlx.config.compose import compose
+from rlx.reproduce.papers import read_presets
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE, VALUES = ROOT / "docs" / "papers.md", ROOT / "scripts" / "papers.yaml"
+PAGE = ROOT / "docs" / "papers.md"
 SILENT = "not published"
 """Source of a value that is rlx's own: the page names no value of the paper."""
 TABLES = re.compile(r"(?<=<!-- tables -->\n).*(?=<!-- end of tables -->)", re.DOTALL)
@@ -54,10 +53,6 @@ def same(value: Any) -> Any:
         return value if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         return value
-
-
-def read_papers() -> Mapping[str, Any]:
-    return dict(yaml.safe_load(VALUES.read_text(encoding="utf-8")))
 
 
 def values_of(name: str, rows: Sequence[Sequence[Any]]) -> list[Value]:
@@ -98,7 +93,7 @@ def spell(value: Any) -> str:
 
 
 def main(names: Sequence[str]) -> int:
-    papers = read_papers()
+    papers = read_presets()
     unknown = [name for name in names if name not in papers]
     if unknown:
         print(f"scripts/papers.py {unknown[0]}: expected one of {', '.join(papers)}", file=sys.stderr)
@@ -117,7 +112,7 @@ def main(names: Sequence[str]) -> int:
 
 def write() -> None:
     """Put the tables into the page."""
-    papers = read_papers()
+    papers = read_presets()
     text = "\n".join(table(name, paper, values_of(name, paper["rows"])) for name, paper in papers.items())
     PAGE.write_text(TABLES.sub(lambda _: f"\n{text}\n", PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 

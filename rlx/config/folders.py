@@ -18,7 +18,7 @@ from rlx.record.moved import present_name, with_present_names
 from rlx.record.plain_yaml import PlainError, parse_small
 
 PACKAGE = Path(__file__).resolve().parents[1]
-IN_WHEEL = {"scripts/reproduce": "reproductions", "scripts/papers.yaml": "papers.yaml"}
+IN_WHEEL = {"scripts/reproduce": "reproductions", "scripts/papers": "papers"}
 """Names in a wheel that differ from those in a checkout."""
 FAMILIES = ("env",)
 """Groups whose options may stand in folders within: `env=game/guess_the_number`."""
@@ -26,15 +26,9 @@ TARGET = re.compile(r"^\s*(?:-\s*)?_target_:\s*['\"]?([\w.]+)", re.MULTILINE)
 
 
 def shipped_folder(path: str) -> Path:
-    """Return the folder `conf`, `sweeps` or `scripts/reproduce`, which a wheel has inside the package."""
+    """Return a shipped folder such as `conf` or `scripts/papers`, which a wheel has inside the package."""
     inside = PACKAGE / IN_WHEEL.get(path, path)
     return inside if inside.is_dir() else PACKAGE.parent / path
-
-
-def shipped_file(path: str) -> Path:
-    """Return the file `scripts/papers.yaml`, which a wheel has inside the package."""
-    inside = PACKAGE / IN_WHEEL[path]
-    return inside if inside.is_file() else PACKAGE.parent / path
 
 
 def search_folders() -> list[tuple[str, Path]]:

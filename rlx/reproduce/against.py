@@ -1,4 +1,4 @@
-"""Values of a paper for a report: the published figures of a reproduction, and the settings of scripts/papers.yaml."""
+"""Values of a paper for a report: the published figures of a reproduction, and the settings of scripts/papers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from rlx.config.check import ConfigError
-from rlx.config.folders import shipped_file, shipped_folder
+from rlx.config.folders import shipped_folder
 from rlx.limits import near
-from rlx.record.plain_yaml import parse_small
 from rlx.report.paper import Paper, PaperSetting
 from rlx.reproduce.files import read_reproduction
+from rlx.reproduce.papers import read_presets
 from rlx.reproduce.reproduction import Reproduction
 
 
@@ -34,11 +34,6 @@ def paper_of(name: str, what: Reproduction | None, preset: Mapping[str, Any] = {
         return Paper(name=name, source=str(preset["title"]), settings=settings)
     source = f"{what.source}. {what.setting}" if what.setting else what.source
     return Paper(name=name, source=source, rows=what.rows, published=what.published, settings=settings)
-
-
-def read_presets() -> Mapping[str, Any]:
-    """Return the papers' settings, by the name of their presets."""
-    return dict(parse_small(shipped_file("scripts/papers.yaml").read_text(encoding="utf-8")))
 
 
 def setting_of(row: Sequence[Any]) -> PaperSetting:

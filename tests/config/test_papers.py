@@ -122,7 +122,7 @@ def leaves(tree: Mapping[str, Any], above: str = "") -> Iterator[str]:
 
 
 def test_every_preset_has_a_table_and_every_table_a_preset(papers: Any) -> None:
-    assert sorted(papers.read_papers()) == NAMES == sorted(list_options("paper"))
+    assert sorted(papers.read_presets()) == NAMES == sorted(list_options("paper"))
 
 
 def test_the_command_finds_no_difference_without_a_reason() -> None:
@@ -141,7 +141,7 @@ def test_a_difference_without_a_reason_has_reason(papers: Any) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_value_that_a_preset_sets_names_its_source(papers: Any, name: str) -> None:
-    table = papers.read_papers()
+    table = papers.read_presets()
     tree = yaml.safe_load((ROOT / "conf" / "paper" / f"{name}.yaml").read_text(encoding="utf-8"))
     told = {row[0] for row in table[name]["rows"]}
     base = name.removesuffix("_released").removesuffix("_mixed")
@@ -153,7 +153,7 @@ def test_every_value_that_a_preset_sets_names_its_source(papers: Any, name: str)
 
 def test_the_page_holds_the_tables(papers: Any) -> None:
     page = papers.PAGE.read_text(encoding="utf-8")
-    for name, paper in papers.read_papers().items():
+    for name, paper in papers.read_presets().items():
         assert papers.table(name, paper, papers.values_of(name, paper["rows"])) in page
 
 

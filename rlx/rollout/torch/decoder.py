@@ -26,9 +26,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rlx.model.expand import ROWS
+from rlx.model.families import FAMILIES
 from rlx.model.shape import Shape, read_shape
-
-FAMILIES = ("llama", "qwen2", "qwen3")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,8 +156,9 @@ def activate(gate_up: Tensor) -> Tensor:
 
 def check_config(config: Any) -> None:
     """Raise ValueError for a config that this decoder does not compute."""
-    if config.model_type not in FAMILIES:
-        raise ValueError(f"torch engine: model type {config.model_type!r} is not one of {', '.join(FAMILIES)}")
+    fused = [name for name, family in FAMILIES.items() if family.fused]
+    if config.model_type not in fused:
+        raise ValueError(f"torch engine: model type {config.model_type!r} is not one of {', '.join(fused)}")
     if "sliding_attention" in (getattr(config, "layer_types", None) or ()):
         raise ValueError("torch engine: sliding-window attention is not supported; set use_sliding_window=false")
     if config.hidden_act != "silu":
