@@ -76,7 +76,7 @@ class RunFolder:
 
     @property
     def result(self) -> Summary:
-        """All of summary.json: the status, the figures, the cost, versions and warnings."""
+        """All of summary.json: the status, the figures, the cost, provenance and warnings."""
         require_inside(self.folder, SUMMARY)
         return read_summary(self.folder / SUMMARY)
 

@@ -50,8 +50,10 @@ from rlx.run.execution import (
     record_step,
     refuse_errors,
     save_checkpoint,
+    store_beginning,
 )
 from rlx.run.fleet import open_fleet
+from rlx.run.inputs import provenance_in
 from rlx.run.judge import judge_on_the_way, judge_run
 from rlx.run.pipeline import Pipeline, Play
 from rlx.run.progress import Progress
@@ -59,7 +61,7 @@ from rlx.run.rehearsal import rehearse
 from rlx.run.resume import find_finished, lost_all, newest_of, resume, set_aside_bad
 from rlx.run.run import Run
 from rlx.run.trainee import Trainee, build_trainee
-from rlx.run.warm import place_stage, warm_config, warm_model
+from rlx.run.warm import place_stage, stage_config, warm_config, warm_model
 from rlx.run.warm_result import (
     WarmResult,
     advice,
@@ -93,6 +95,7 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
             execution.warn(drift_warning(run))
         with record_end(execution):
             rehearse(execution)
+            store_beginning(execution)
         execution.dashboards = open_dashboards(
             run.track, run.folder, run.config, notice=screen.say, code=code_state, rank=execution.process.ranks.rank
         )
@@ -263,7 +266,14 @@ def warm_up(execution: Execution, stage: Run) -> Path:
         mend=execution.process.screen.say,
         waiting=waiting_for(execution.process, stage.folder),
     ):
-        own = replace(execution, run=stage, progress=Progress(), dashboards=(), warnings=())
+        record = provenance_in(stage_config(stage), stage.env)
+        own = replace(
+            execution,
+            run=stage,
+            progress=Progress(provenance=record),
+            dashboards=(),
+            within=execution.within or execution,
+        )
         execution.process.ranks.first(lambda: set_aside_bad(own, own.checkpoints, is_bad=lost_all))
         result = warm_rounds(execution, own, stage)
         newest = newest_of(own)

@@ -259,7 +259,7 @@ def test_the_sweep_table_has_a_row_a_run_and_a_column_for_what_varies(rlx_here: 
         "status": "finished",
         "metrics": {"eval/pass@1": {"value": 0.5, "low": 0.4, "high": 0.6}},
         "seed": 0,
-        "versions": {},
+        "provenance": {"code": {}, "packages": {}, "interpreter": "", "data": ""},
         "git": None,
         "cost": {"tokens": 1, "tool_calls": 1, "seconds": 1.0, "device_hours": 0.0},
     }

@@ -24,6 +24,7 @@ import signal
 import socket
 import sys
 from contextlib import suppress
+from importlib.metadata import distributions
 from types import ModuleType
 from typing import Any
 
@@ -58,6 +59,11 @@ def serve_module(control: socket.socket, settings: dict[str, Any], tmp: str | No
         Server(control, module, settings, tmp).run()
 
 
+def packages() -> dict[str, Any]:
+    """Return the versions of all packages of this interpreter, as a part of the greeting."""
+    return {"versions": {package.name: package.version for package in distributions() if package.name}}
+
+
 def load(control: socket.socket, settings: dict[str, Any]) -> ModuleType | None:
     """Import the module, or tell why that fails."""
     try:
@@ -76,7 +82,7 @@ def load(control: socket.socket, settings: dict[str, Any]) -> ModuleType | None:
         return None
     warm(module)
     by = settings.get("by", "namespaces" if settings["contained"] else "nothing")
-    settings["told"] = {"tasks": None if names is None else sorted(names), "by": by}
+    settings["told"] = {"by": by, "tasks": None} if names is None else {"by": by, "tasks": sorted(names), **packages()}
     return module
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlx.agents import groups_of_agents
-from rlx.console import format_count
+from rlx.console import format_count, one_line
 from rlx.evaluate.columns import chosen_columns
 from rlx.evaluate.evaluate import EvaluateError, default_ks
 from rlx.evaluate.figures import Score, attainable, mean_gains, mean_ratios, name_figures, score
@@ -21,6 +21,7 @@ from rlx.evaluate.summary import Summary, plain, read_summary
 from rlx.evaluate.sweep import differing_keys, is_alike, read_run
 from rlx.evaluate.tables import PAIRED, figure_table, pass_columns, use_columns
 from rlx.record.folder import CONFIG, SUMMARY, TRAJECTORIES
+from rlx.record.provenance import Provenance, conflicts
 from rlx.record.store import load
 from rlx.table import Table
 from rlx.types import Group
@@ -98,6 +99,8 @@ class Gain:
     over_seeds: Mapping[str, Estimate]
     """The same with intervals over seeds; empty if a side has a single run."""
     side_figures: tuple[Mapping[str, Estimate], Mapping[str, Estimate]]
+    conflicts: tuple[str, ...] = ()
+    """Code, packages and data in which the runs differ beside their configurations."""
     floor: Mapping[str, Estimate] = field(default_factory=dict)
     """Figures of random episodes, `eval/stat`; empty where the runs have none, or different ones."""
 
@@ -167,8 +170,14 @@ def gain_under(rounds: str, ours: Side, theirs: Side, ks: Sequence[int]) -> Gain
         figures=mean_gains(mine, other, ks=ks, noun="eval"),
         over_seeds=gains_over_seeds(means[0], means[1], paired=ours.runs == theirs.runs, noun="eval"),
         side_figures=(own[0], own[1]),
+        conflicts=conflicts(records_of((*ours.runs, *theirs.runs))),
         floor=shared_floor((*ours.runs, *theirs.runs), rounds),
     )
+
+
+def records_of(runs: Sequence[Path]) -> list[Provenance]:
+    """Return the provenance of each run that has ended."""
+    return [summary.provenance for run in dict.fromkeys(runs) if (summary := summary_in(run)) is not None]
 
 
 def shared_floor(runs: Sequence[Path], rounds: str) -> Mapping[str, Estimate]:
@@ -201,6 +210,7 @@ def gain_values(gain: Gain) -> dict[str, Any]:
     return {
         "max_rounds": None if gain.max_rounds == "own" else int(gain.max_rounds),
         "tasks": gain.num_tasks,
+        "conflicts": list(gain.conflicts),
         "runs": list(gain.num_runs),
         "ours": {"name": gain.ours.name, "metrics": plain(gain.side_figures[0])},
         "theirs": {"name": gain.theirs.name, "metrics": plain(gain.side_figures[1])},
@@ -219,7 +229,18 @@ def gain_tables(gain: Gain, columns: str = "") -> list[Table]:
     usual = {"Pass@k, %: ": pass_columns(gain.figures), "An episode: ": use_columns(rows.values())}
     shown = {"": chosen_columns(columns, gain.figures)} if columns else usual
     gains = {"gain": gain.figures, **({"gain, interval over seeds": gain.over_seeds} if gain.over_seeds else {})}
-    return [figure_table(f"{what}{title}", chosen, rows, gains=gains) for what, chosen in shown.items()]
+    tables = [figure_table(f"{what}{title}", chosen, rows, gains=gains) for what, chosen in shown.items()]
+    return [*tables, *([conflict_table(gain.conflicts)] if gain.conflicts else [])]
+
+
+WIDTH = 200
+"""Characters of a difference that a table shows."""
+
+
+def conflict_table(conflicts: Sequence[str]) -> Table:
+    """Return a table that names code, packages and data in which compared runs differ."""
+    title = "These runs differ beside their configurations: the gain may come from here"
+    return Table(title=title, header=("made with other",), rows=tuple((one_line(text, WIDTH),) for text in conflicts))
 
 
 def side_names(gain: Gain) -> list[str]:

@@ -1,7 +1,8 @@
 """summary.json: how a run ended, its final figures with intervals, what it cost, and what it ran on.
 
     {"status": "finished", "metrics": {"eval/pass@16": {"value": .86, "low": .76, "high": .94}, ...}, "seed": 0,
-     "versions": {"rlx": "0.1.0", ...}, "git": {"commit": "...", "dirty": false} | null,
+     "provenance": {"code": {"rlx": "...", ...}, "packages": {"rlx": "0.1.0", ...}, "interpreter": "...", "data": ""},
+     "git": {"commit": "...", "dirty": false} | null,
      "cost": {"tokens": 1, "tool_calls": 1, "seconds": 1.0, "device_hours": 0.0}, "synchronous": true,
      "reproducible": true, "steps": 24, "policy": "checkpoints/step-24", "evaluate": {"num_tasks": 50, ...},
      "notes": [], "warnings": []}
@@ -13,11 +14,9 @@ from __future__ import annotations
 
 import json
 import math
-import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -26,11 +25,9 @@ from rlx.record.files import write_aside
 from rlx.record.folder import digest_of
 from rlx.record.form import parse
 from rlx.record.plain_yaml import LARGEST, read_bounded
+from rlx.record.provenance import Provenance, from_record, version_of
 
 Ending = Literal["finished", "interrupted", "failed"]
-
-PACKAGES = ("rlx", "torch", "transformers", "tokenizers", "numpy", "pydantic-monty", "hydra-core", "wandb")
-
 
 FORMER = {
     "tool_calls": "tool/calls",
@@ -82,7 +79,7 @@ class Summary:
     status: Ending
     metrics: Mapping[str, Estimate] = field(default_factory=dict)
     seed: int
-    versions: Mapping[str, str] = field(default_factory=dict)
+    provenance: Provenance = field(default_factory=Provenance)
     git: Git | None = None
     cost: Cost = Cost()
     synchronous: bool = True
@@ -107,17 +104,6 @@ class Summary:
     """Signs that the run learned nothing, a line each, with advice (rlx/run/alarm.py)."""
 
 
-def versions_here(packages: Sequence[str] = PACKAGES) -> dict[str, str]:
-    """Return the versions of Python and of installed packages, without an import of these."""
-    found = {"python": platform.python_version()}
-    for package in packages:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
 def git_here(folder: Path | None = None) -> Git | None:
     """The state of the working tree around `folder`, by default that of the code; None where there is none."""
     place = folder or Path(__file__).parent
@@ -130,7 +116,7 @@ def code_state() -> dict[str, Any]:
     """Return the version of rlx, and the state of the working trees around its code and around the current folder."""
     places = {"rlx": Path(__file__).parent, "current": Path.cwd()}
     found = {name: state for name, place in places.items() if (state := tree_state(place))}
-    return {"version": versions_here(("rlx",)).get("rlx", ""), **found}
+    return {"version": version_of("rlx"), **found}
 
 
 def tree_state(place: Path) -> dict[str, Any]:
@@ -174,7 +160,7 @@ def summary_of(value: Any) -> Summary:
         status=value["status"],
         metrics={_name_of(str(name)): _estimate_of(figure) for name, figure in value["metrics"].items()},
         seed=int(value["seed"]),
-        versions={str(name): str(text) for name, text in value["versions"].items()},
+        provenance=from_record(value["provenance"]),
         git=None if git is None else Git(commit=str(git["commit"]), dirty=bool(git["dirty"])),
         cost=Cost(
             tokens=int(cost["tokens"]),

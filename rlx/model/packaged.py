@@ -10,7 +10,7 @@ from pathlib import Path
 from rlx.model.problem import ModelError
 from rlx.record.cache import MODELS, cache_folder, refusal, scratch_folder
 from rlx.record.folder import digest_of
-from rlx.record.sources import file_digest, version_of
+from rlx.record.provenance import file_digest, version_of
 
 PREFIX = "package:"
 

@@ -3,7 +3,8 @@
     config.yaml     the resolved configuration
     metrics.jsonl   a line a step
     command.json    the command and its words, for `rlx resume` and reports
-    summary.json    final figures, cost, versions
+    summary.json    final figures, cost, provenance
+    run.json        cost and warnings before the first checkpoint
     trajectories/   what the agent saw and did
     times/          seconds that its episodes took
     checkpoints/    step-N folders

@@ -14,6 +14,7 @@ from rlx.evaluate.tables import number_cell
 from rlx.record.command import command_line
 from rlx.record.files import read_json
 from rlx.record.folder import COMMAND
+from rlx.record.provenance import conflicts, main_versions
 from rlx.record.series import Series
 from rlx.report.cohorts import Cohort
 from rlx.report.document import Code, Folded, Notes, Section
@@ -239,9 +240,12 @@ def versions_of(runs: Sequence[RunRecord]) -> Iterable[str]:
     commits = Counter(commit_text(one.git.commit, one.git.dirty) if one.git else "no commit" for one in summaries)
     for commit, num in commits.items():
         yield f"{commit}: {format_count(num, 'run')}"
-    versions = Counter(", ".join(f"{name} {text}" for name, text in one.versions.items()) for one in summaries)
+    versions = Counter(main_versions(summary.provenance) for summary in summaries)
     for text, num in versions.items():
         yield f"Versions: {text} ({format_count(num, 'run')})"
+    differing = conflicts([summary.provenance for summary in summaries])
+    if differing:
+        yield f"The runs differ beside their configurations: {'; '.join(one_line(text, 200) for text in differing)}"
     open_runs = [run.name for run in runs if run.summary is None]
     if open_runs:
         yield f"Without a summary, so without commit and versions: {listed(open_runs)}"

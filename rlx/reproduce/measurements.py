@@ -40,7 +40,7 @@ from rlx.limits import near
 from rlx.record.files import read_json, write_aside
 from rlx.record.folder import digest_of
 from rlx.record.form import NUMBER, CodecError, made, named
-from rlx.record.sources import code_digest
+from rlx.record.provenance import provenance_of
 from rlx.reproduce.comparisons import comparison_table
 from rlx.reproduce.members import Runs
 from rlx.reproduce.reproduction import Reproduction, ReproductionError
@@ -153,7 +153,7 @@ def study_reports(study: Study, runs: Mapping[str, Run], folder: Path, say: Say)
 def study_report(study: Study, name: str, run: Run, file: Path, say: Say) -> Report:
     """Measure one algorithm, or read the report of the same code, configuration and settings."""
     settings, parts = study_settings(study), {part: run.config[part] for part in ("env", "algo", "protocol", "seed")}
-    key = digest_of({"config": parts, "settings": asdict(settings), "code": code_digest(parts)})
+    key = digest_of({"config": parts, "settings": asdict(settings), "provenance": provenance_of(parts).digest})
     known = read_report(file, key)
     if known is not None:
         return known

@@ -21,11 +21,12 @@ from rlx.evaluate.benchmarks import (
     row_json,
     rows_of,
 )
-from rlx.evaluate.summary import PACKAGES, versions_here, without_infinities
+from rlx.evaluate.summary import without_infinities
 from rlx.model.load import Model, load_base, load_tokenizer, source_of
 from rlx.record.command import LONGEST
 from rlx.record.files import write_aside
 from rlx.record.folder import EVALUATIONS, digest_of
+from rlx.record.provenance import distributions_of, versions_of
 from rlx.run.evaluation_run import newest_of, refuse_trained
 from rlx.run.execution import Execution, open_run
 from rlx.run.report import WIDE
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
     from rlx.evaluate.benchmarks import Scores
 
 RESULT, PAGE = "benchmarks.json", "benchmarks.md"
-BENCHMARK_VERSIONS = (*PACKAGES, "lm-eval", "datasets")
+BENCHMARK_MODULES = ("lm_eval", "datasets", "torch", "transformers")
+"""Modules whose versions a result depends on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +111,7 @@ def result_key(run: Run, settings: Benchmarks, subject: Subject) -> dict[str, An
         "models": models,
         "dtype": run.hardware.dtype,
         "intervals": [run.evaluate.num_resamples, run.evaluate.seed],
-        "versions": versions_here(("lm-eval", "transformers", "torch")),
+        "versions": versions_of(BENCHMARK_MODULES),
     }
 
 
@@ -163,7 +165,6 @@ def write_result(execution: Execution, key: Mapping[str, Any], subject: Subject,
         **models,
         "steps": subject.steps,
         "rows": [row_json(row) for row in rows],
-        "versions": versions_here(BENCHMARK_VERSIONS),
     }
     folder = execution.run.folder
     write_aside(folder / RESULT, json.dumps(without_infinities(value), indent=1) + "\n")
@@ -180,11 +181,11 @@ def page_lines(
     for noun, path in models.items():
         if path is not None:
             yield f"- {noun}: {markdown_cell(path, WIDE)}"
-    settings = key["settings"]
+    settings, names = key["settings"], [name for module in BENCHMARK_MODULES for name in distributions_of(module)]
     limit, shots = settings["limit"] or "all", settings["shots"]
     yield f"- examples of each: {limit}; answers shown in prompts: {'the default' if shots is None else shots}"
     yield f"- intervals: {INTERVALS}"
-    yield f"- versions: {', '.join(f'{name} {text}' for name, text in versions_here(BENCHMARK_VERSIONS).items())}\n"
+    yield f"- versions: {', '.join(f'{name} {text}' for name, text in key['versions'].items() if name in names)}\n"
     yield to_markdown(benchmark_table(rows))
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from rlx.evaluate.intervals import Estimate
-from rlx.evaluate.summary import Ending, Summary, git_here, read_summary, versions_here, write_summary
+from rlx.evaluate.summary import Ending, Summary, git_here, read_summary, write_summary
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.record.folder import METRICS, SUMMARY
 from rlx.record.track import read_metrics
@@ -24,7 +24,7 @@ def end(execution: Execution, status: Ending, figures: dict[str, Estimate] | Non
         status=status,
         metrics=figures or {},
         seed=execution.run.seed,
-        versions=versions_here(),
+        provenance=execution.progress.provenance,
         git=git_here(),
         cost=execution.progress.cost,
         synchronous=execution.run.hardware.staleness == 0,
@@ -38,7 +38,7 @@ def end(execution: Execution, status: Ending, figures: dict[str, Estimate] | Non
         agents={part: agent for part, (agent,) in execution.run.measured_agents.items() if agent},
         notes=execution.notes,
         warnings=(
-            *execution.warnings,
+            *execution.progress.warnings,
             *warnings_of(execution.run, read_metrics(execution.run.folder / METRICS), figures or {}),
         ),
         ended=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",

@@ -11,12 +11,11 @@ from rlx.evaluate.evaluate import EvaluateError
 from rlx.evaluate.summary import Summary
 from rlx.learner.checkpoint import newest_good, weights_of
 from rlx.record.folder import CHECKPOINTS, EVALUATIONS, FREE_KEYS, METRICS, STEP, digest_of
-from rlx.record.sources import code_digest
 from rlx.run.closing import show_results
 from rlx.run.ending import end, read_finished, record_end
 from rlx.run.execution import Execution, fetch_first, open_run
 from rlx.run.fleet import open_fleet
-from rlx.run.inputs import data_of
+from rlx.run.inputs import provenance_in
 from rlx.run.judge import floor_beside, judge
 from rlx.run.report import model_name, name_of
 from rlx.run.run import Run
@@ -94,6 +93,6 @@ def refuse_trained(folder: Path) -> None:
 
 def evaluation_name(run: Run, checkpoint: Path) -> str:
     """Return a name for a checkpoint and settings."""
-    config = {key: value for key, value in run.config.items() if key not in FREE_KEYS} | data_of(run.env)
-    config["code"] = code_digest(config)
+    config = {key: value for key, value in run.config.items() if key not in FREE_KEYS}
+    config["provenance"] = provenance_in(config, run.env).digest
     return f"{checkpoint.name}-{digest_of({'config': config, 'weights': weights_of(checkpoint)})[:8]}"

@@ -29,14 +29,13 @@ from rlx.record.store import save as save_groups
 from rlx.record.store import step_path
 from rlx.record.track import append_metrics
 from rlx.run.alarm import Alarms
-from rlx.run.inputs import fetch_inputs
+from rlx.run.inputs import fetch_inputs, provenance_in
 from rlx.run.process import Process
-from rlx.run.progress import Progress, write_progress
+from rlx.run.progress import RUN_FILE, Progress, ProgressError, read_progress, write_progress
 from rlx.run.run import Run
 from rlx.run.trainee import Trainee
 from rlx.tool.python import end_sandboxes
 from rlx.types import Group, Metrics
-from rlx.world import data_version_of
 
 AllNotes = Sequence[Sequence[Sequence[Notes]]]
 """Notes of every turn of every trajectory of every group, in their order; or nothing."""
@@ -69,8 +68,8 @@ class Execution:
     """Name of the policy of the figures: a checkpoint, or a model's path."""
     notes: tuple[str, ...] = ()
     """Notes for a reader of the figures."""
-    warnings: tuple[str, ...] = ()
-    """Signs of a mistake that metrics.jsonl does not hold, for summary.json."""
+    within: Execution | None = None
+    """The run that this stage is a warm start of; None for a run itself."""
     alarms: Alarms = field(default_factory=Alarms)
     """Alarms that follow from the metrics up to now."""
     ahead: Callable[[int], Mapping[int, list[Group]]] = none_ahead
@@ -84,9 +83,9 @@ class Execution:
         return self.run.folder / CHECKPOINTS
 
     def warn(self, text: str) -> None:
-        """Print a warning and keep it for summary.json."""
+        """Print a warning and store it for summary.json."""
         self.process.screen.say(f"warning: {text}")
-        self.warnings = (*self.warnings, text)
+        self.advance(warnings=tuple(dict.fromkeys((*self.progress.warnings, text))))
 
     def advance(self, **changes: Any) -> None:
         """Set fields of the progress."""
@@ -174,6 +173,8 @@ def fetch_first(execution: Execution) -> None:
     execution.process.ranks.first(lambda: fetch_inputs(execution.run, execution.process.interrupt.check))
     if not execution.process.ranks.is_first:
         fetch_inputs(execution.run, execution.process.interrupt.check)
+    execution.progress = read_beginning(execution)
+    execution.advance(provenance=provenance_in(execution.run.config, execution.run.env))
 
 
 def save_checkpoint(execution: Execution, trainee: Trainee, step: int) -> None:
@@ -188,8 +189,7 @@ def save_checkpoint(execution: Execution, trainee: Trainee, step: int) -> None:
         trainee.save(folder, beat)
         for ahead, groups in played.items():
             save_groups(step_path(folder, ahead + 1), groups, max_rounds=execution.run.env.max_rounds)
-        data = data_version_of(execution.run.env)
-        write_progress(folder, replace(execution.progress, step=step, ahead=tuple(played), data=data))
+        write_progress(folder, replace(execution.progress, step=step, ahead=tuple(played)))
 
     if execution.process.ranks.is_first:
         write_checkpoint(execution.checkpoints, step, write, keep=execution.run.checkpoint.keep, progress=beat)
@@ -197,6 +197,33 @@ def save_checkpoint(execution: Execution, trainee: Trainee, step: int) -> None:
         trainee.save(None, beat)
     execution.checkpointed_at = time.monotonic()
     execution.saving = execution.checkpointed_at - began
+    if execution.within is not None:
+        store_beginning(execution.within)
+
+
+def store_beginning(execution: Execution) -> None:
+    """Store the cost and the warnings of a run in its folder, until its first checkpoint holds them."""
+    execution.spend()
+    if execution.process.ranks.is_first:
+        write_progress(execution.run.folder, execution.progress)
+
+
+def read_beginning(execution: Execution) -> Progress:
+    """Return the cost and the warnings of a run that was killed before its first checkpoint; nothing of another run."""
+
+    def read() -> dict[str, Any]:
+        folder = execution.run.folder
+        if execution.checkpoints.exists() or not (folder / RUN_FILE).exists():
+            return {}
+        try:
+            stored = read_progress(folder)
+        except ProgressError as error:
+            execution.process.screen.say(f"{error}: cost and warnings of the time before are not known")
+            return {}
+        return {"cost": stored.cost, "warnings": stored.warnings}
+
+    stored = execution.process.ranks.broadcast(read() if execution.process.ranks.is_first else None)
+    return replace(execution.progress, **stored)
 
 
 def keeps_trajectories(run: Run, step: int) -> bool:

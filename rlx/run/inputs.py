@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from rlx.environment import Environment
 from rlx.fetch import snapshot
 from rlx.hardware.pulse import nothing
 from rlx.model.load import local_folder
 from rlx.model.packaged import is_packaged
+from rlx.record.provenance import Provenance, provenance_of
 from rlx.run.run import Run
 from rlx.world import data_version_of, parts_of
 
 
-def data_of(env: Environment) -> dict[str, str]:
-    """Return what tells its tasks from those of the same settings on other data, if it reads any."""
-    return {"data": found} if (found := data_version_of(env)) else {}
+def provenance_in(config: Mapping[str, Any], env: Environment) -> Provenance:
+    """Build the record of what results of a configuration on an environment depend on beside it."""
+    return provenance_of(config, data_version_of(env))
 
 
 def environments(run: Run) -> Iterator[Environment]:

@@ -18,10 +18,9 @@ from rlx.record.cache import EVALUATED, cache_folder
 from rlx.record.codec import FORMAT
 from rlx.record.folder import CHECKPOINTS, RANKS, STEP, digest_of
 from rlx.record.lock import hold
-from rlx.record.sources import code_digest
 from rlx.run.evaluation_player import PLAYED, Act, EvaluationPlayer
 from rlx.run.execution import Execution, errors_of
-from rlx.run.inputs import data_of
+from rlx.run.inputs import provenance_in
 from rlx.run.policies import keep_chosen
 from rlx.run.run import Run
 from rlx.run.stored_evaluation import evaluation_key
@@ -99,7 +98,7 @@ def judge_fixed(execution: Execution, trainee: Trainee, noun: str, model: Model)
             trainee.begin(model)
 
     config = {key: run.config[key] for key in JUDGED_BY}
-    config |= {"code": code_digest(config), **data_of(run.env), **keep_chosen(run.config)}
+    config |= {"provenance": provenance_in(config, run.env).digest, **keep_chosen(run.config)}
     digest = digest_of({"config": config, "model": model_digest(model), "format": FORMAT})
     act = partial(trainee.policy.rollout, prepare=prepare, keep=False)
     return judge(execution, act, noun, digest, cache=None if run.is_served else cache_folder() / EVALUATED / digest)

@@ -1,6 +1,7 @@
 """Progress of a run: the number of its steps, their cost, and the states that the next step continues from.
 
-`run.json` in every checkpoint holds it. `read_progress` reads the files of all earlier versions.
+`run.json` in every checkpoint holds it. Before the first checkpoint the run's own folder has such a file, with the cost
+and the warnings of the warm start.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from typing import Any
 from rlx.algo.parts import State
 from rlx.environment import CurriculumState
 from rlx.evaluate.summary import Cost
+from rlx.record.files import write_aside
+from rlx.record.form import parse
+from rlx.record.plain_yaml import LARGEST, read_bounded
+from rlx.record.provenance import Provenance, from_record, to_record
 
 RUN_FILE = "run.json"
 """File of a checkpoint that holds the progress."""
@@ -34,35 +39,44 @@ class Progress:
     """State of the stage's algorithm."""
     counts: CurriculumState = field(default_factory=dict)
     """State of a mixture's parts, where that decides which tasks come next (rlx/run/curriculum.py)."""
-    data: str = ""
-    """Edition of the environment's data set; empty where it reads none."""
+    provenance: Provenance = field(default_factory=Provenance)
+    """Code, packages and data that the steps up to now were made with."""
+    warnings: tuple[str, ...] = ()
+    """Signs of a mistake that metrics.jsonl does not hold, for summary.json."""
     ahead: tuple[int, ...] = ()
     """Later steps whose rollouts are stored beside the file."""
 
 
 def write_progress(checkpoint: Path, progress: Progress) -> None:
     """Write the progress into a checkpoint; empty states are left out."""
-    more = {"ahead": list(progress.ahead), "memory": progress.memory, "known": progress.counts, "data": progress.data}
-    state = {"step": progress.step, "cost": asdict(progress.cost), **{key: one for key, one in more.items() if one}}
-    (checkpoint / RUN_FILE).write_text(json.dumps(state) + "\n", encoding="utf-8")
+    more = {"ahead": list(progress.ahead), "memory": progress.memory, "known": progress.counts}
+    state = {
+        "step": progress.step,
+        "cost": asdict(progress.cost),
+        "provenance": to_record(progress.provenance),
+        "warnings": list(progress.warnings),
+        **{key: value for key, value in more.items() if value},
+    }
+    write_aside(checkpoint / RUN_FILE, json.dumps(state) + "\n")
 
 
 def read_progress(checkpoint: Path) -> Progress:
     """Read the progress of a checkpoint; ProgressError where that is impossible."""
     path = checkpoint / RUN_FILE
     try:
-        return progress_from(json.loads(path.read_text(encoding="utf-8")))
+        return progress_from(parse(read_bounded(path, LARGEST)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ProgressError(f"{path} cannot be read ({type(error).__name__})") from None
 
 
 def progress_from(state: Mapping[str, Any]) -> Progress:
-    """Build the progress from its JSON object; the first versions have `step` and `cost` alone."""
+    """Build the progress from its JSON object."""
     return Progress(
         step=int(state["step"]),
         cost=Cost(**state["cost"]),
         memory=dict(state.get("memory", {})),
         counts=dict(state.get("known", {})),
-        data=str(state.get("data", "")),
+        provenance=from_record(state["provenance"]),
+        warnings=tuple(str(text) for text in state["warnings"]),
         ahead=tuple(int(step) for step in state.get("ahead", [])),
     )

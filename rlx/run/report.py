@@ -13,6 +13,7 @@ from rlx.evaluate.intervals import METHOD, Estimate
 from rlx.evaluate.summary import Cost, Summary
 from rlx.evaluate.tables import accuracy_table, tool_table
 from rlx.record.command import LONGEST
+from rlx.record.provenance import main_versions
 from rlx.run.run import Run
 from rlx.table import Table, markdown_cell, to_markdown
 from rlx.world import parts_of
@@ -143,7 +144,7 @@ def cost_text(cost: Cost) -> str:
 
 
 def versions_text(summary: Summary) -> str:
-    found = [f"{name} {text}" for name, text in summary.versions.items()]
+    found = [main_versions(summary.provenance)]
     if summary.git is not None:
         found.append(f"commit {summary.git.commit[:12]}{' with changes beside it' if summary.git.dirty else ''}")
     return ", ".join(found)

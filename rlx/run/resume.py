@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from rlx.evaluate.summary import Summary
 from rlx.learner.checkpoint import newest_good
 from rlx.record.files import copy_aside, set_aside
 from rlx.record.folder import METRICS, SUMMARY
+from rlx.record.provenance import changes
 from rlx.record.store import load as load_groups
 from rlx.record.store import step_path
 from rlx.record.track import metrics_gap, truncate_metrics
@@ -21,9 +22,9 @@ from rlx.run.execution import Execution, RunError
 from rlx.run.progress import Progress, ProgressError, read_progress
 from rlx.run.trainee import Trainee
 from rlx.types import Group
-from rlx.world import data_version_of
 
-RESTORE = "restore it, or choose another hydra.run.dir"
+SHOWN = 5
+"""Changes that an error names."""
 BEGIN_AGAIN = "restore one, or move what is there away to begin again"
 
 
@@ -48,15 +49,36 @@ def resume(execution: Execution, trainee: Trainee) -> dict[int, list[Group]]:
 
 
 def continue_from(execution: Execution, checkpoint: Path, start: Progress) -> Progress:
-    """Return the progress that a checkpoint holds, with the states of a `start` where it holds none. RunError where the
-    run cannot continue from it."""
+    """Return the progress that a checkpoint holds, with the states of a `start` where it holds none, and the cost,
+    warnings and provenance of both. RunError where the run cannot continue from it."""
     try:
         progress = read_progress(checkpoint)
     except ProgressError as error:
         raise RunError(f"{error}: {BEGIN_AGAIN}") from None
-    if progress.data and progress.data != data_version_of(execution.run.env):
-        raise RunError(f"env: its data set is not what it was when {checkpoint} was made: {RESTORE}")
-    return replace(progress, memory=progress.memory or start.memory, counts=progress.counts or start.counts)
+    accept_changes(execution, checkpoint, list(changes(progress.provenance, start.provenance)))
+    return replace(
+        progress,
+        memory=progress.memory or start.memory,
+        counts=progress.counts or start.counts,
+        cost=progress.cost + start.cost,
+        provenance=start.provenance,
+        warnings=tuple(dict.fromkeys((*progress.warnings, *execution.progress.warnings))),
+    )
+
+
+def accept_changes(execution: Execution, checkpoint: Path, changed: Sequence[str]) -> None:
+    """Refuse to continue with other code, packages or data than the checkpoint was made with, unless the user's word
+    names just this state of them; then the change is a warning."""
+    if not changed:
+        return
+    text = "; ".join(changed[:SHOWN]) + (f"; and {len(changed) - SHOWN} more" if len(changed) > SHOWN else "")
+    digest = execution.progress.provenance.digest
+    if execution.run.checkpoint.accept != digest:
+        raise RunError(
+            f"{checkpoint} was made with other code or data ({text}): restore these, or go on with "
+            f"checkpoint.accept={digest}"
+        )
+    execution.warn(f"the run goes on from {checkpoint.name} with other code or data: {text}")
 
 
 def refuse_lost(execution: Execution) -> None:

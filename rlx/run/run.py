@@ -69,6 +69,9 @@ class Checkpoint:
     """Newest checkpoints kept."""
     trajectories_every: int = 10
     """Steps between those whose trajectories are kept, step 1 always among them; 0 keeps only evaluation's."""
+    accept: str = ""
+    """State of code, packages and data to go on with, as the refusal of a resumed run names it; empty: none but that of
+    the checkpoint."""
 
     def __post_init__(self) -> None:
         within(1, STEPS, every=self.every, keep=self.keep)

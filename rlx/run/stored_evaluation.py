@@ -12,9 +12,8 @@ from rlx.hardware.ranks import Ranks
 from rlx.record.codec import from_json, to_json
 from rlx.record.files import set_aside, write_aside
 from rlx.record.folder import TRAJECTORIES, digest_of
-from rlx.record.sources import code_digest
 from rlx.record.store import StoreError, good_lines, load, save
-from rlx.run.inputs import data_of
+from rlx.run.inputs import provenance_in
 from rlx.run.policies import keep_chosen
 from rlx.run.process import Process
 from rlx.run.run import Run
@@ -25,7 +24,7 @@ def evaluation_key(run: Run, policy: str | int) -> str:
     """A name for all that an evaluation's episodes depend on, but for the hardware's rounding. `policy` tells it from
     others: by its weights, or within a run by how many updates it has had."""
     config = {key: run.config.get(key) for key in SETTINGS} | keep_chosen(run.config)
-    return digest_of({"policy": policy, **config, "code": code_digest(config), **data_of(run.env)})
+    return digest_of({"policy": policy, **config, "provenance": provenance_in(config, run.env).digest})
 
 
 SETTINGS = ("env", "protocol", "sampling", "evaluate")

@@ -16,9 +16,9 @@ from rlx.learner.state import PROGRESS
 from rlx.model.load import Model, local_folder
 from rlx.record.cache import WARM, cache_folder, refusal
 from rlx.record.folder import LOCK, digest_of
-from rlx.record.sources import code_digest, file_digest
+from rlx.record.provenance import file_digest
 from rlx.run.execution import Execution
-from rlx.run.inputs import data_of
+from rlx.run.inputs import provenance_in
 from rlx.run.policies import keep_chosen
 from rlx.run.progress import RUN_FILE
 from rlx.run.run import Run
@@ -33,14 +33,20 @@ def warm_config(stage: Run) -> dict[str, Any]:
     """Return the settings that determine a stage: STAGE_KEYS, the model, and what it starts from. The model's recipe is
     left out, as the other keys have its values; so are the environment's `reward_only_keys` where the stage only
     imitates. The policies of other agents belong to it always: its result, and so its length, depend on them."""
+    config = stage_config(stage)
+    model = {key: value for key, value in stage.config["model"].items() if key != "recipe"}
+    longer = {"extend": stage.extend} if stage.extend else {}
+    record = {"model": model, "start": start_digest(stage), "provenance": provenance_in(config, stage.env).digest}
+    return {**config, **longer, **record}
+
+
+def stage_config(stage: Run) -> dict[str, Any]:
+    """Return the keys of a stage's configuration that its weights depend on, beside its start model."""
     config = {part: stage.config[part] for part in STAGE_KEYS} | keep_chosen(stage.config)
     if stage.algo.imitates:
         judging = stage.env.reward_only_keys
         config["env"] = {key: value for key, value in config["env"].items() if key not in judging}
-    model = {key: value for key, value in stage.config["model"].items() if key != "recipe"}
-    longer = {"extend": stage.extend} if stage.extend else {}
-    told = {"model": model, "start": start_digest(stage), "code": code_digest(config)}
-    return {**config, **longer, **told, **data_of(stage.env)}
+    return config
 
 
 def start_digest(run: Run) -> str:

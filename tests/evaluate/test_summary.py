@@ -16,16 +16,16 @@ from rlx.evaluate.summary import (
     SummaryError,
     git_here,
     read_summary,
-    versions_here,
     write_summary,
 )
+from rlx.record.provenance import Provenance
 from tests.errors import raises_naming
 
 SUMMARY = Summary(
     status="finished",
     metrics={"eval/pass@16": Estimate(value=0.86, low=0.76, high=0.94)},
     seed=3,
-    versions={"rlx": "0.1.0"},
+    provenance=Provenance(code={"rlx": "1f"}, packages={"rlx": "0.1.0"}, interpreter="CPython 3.11"),
     git=Git(commit="abc", dirty=True),
     cost=Cost(tokens=5, tool_calls=2, seconds=1.5, device_hours=0.25),
     steps=24,
@@ -42,7 +42,7 @@ def test_the_file_has_the_words_other_programs_read(tmp_path: Path) -> None:
         "status": "finished",
         "metrics": {"eval/pass@16": {"value": 0.86, "low": 0.76, "high": 0.94}},
         "seed": 3,
-        "versions": {"rlx": "0.1.0"},
+        "provenance": {"code": {"rlx": "1f"}, "packages": {"rlx": "0.1.0"}, "interpreter": "CPython 3.11", "data": ""},
         "git": {"commit": "abc", "dirty": True},
         "cost": {"tokens": 5, "tool_calls": 2, "seconds": 1.5, "device_hours": 0.25},
         "synchronous": True,
@@ -75,7 +75,8 @@ def test_what_is_not_finite_is_null_and_reads_as_nan(tmp_path: Path) -> None:
 
 
 def changed(**changes: Any) -> bytes:
-    whole = {"status": "finished", "metrics": {}, "seed": 0, "versions": {}, "git": None}
+    whole = {"status": "finished", "metrics": {}, "seed": 0, "git": None}
+    whole["provenance"] = {"code": {}, "packages": {}, "interpreter": "", "data": ""}
     whole["cost"] = {"tokens": 0, "tool_calls": 0, "seconds": 0.0, "device_hours": 0.0}
     return json.dumps(whole | changes).encode()
 
@@ -98,7 +99,8 @@ def changed(**changes: Any) -> bytes:
         changed(cost={}),
         changed(cost={"tokens": 1, "tool_calls": 1, "seconds": None, "device_hours": 0.0}),
         changed(git="abc"),
-        changed(versions=None),
+        changed(provenance=None),
+        changed(provenance={"code": [], "packages": {}, "interpreter": "", "data": ""}),
     ],
 )
 def test_a_hostile_summary_is_one_line_that_names_the_file(tmp_path: Path, raw: bytes) -> None:
@@ -116,11 +118,6 @@ def test_a_missing_summary_says_why_it_may_be(tmp_path: Path) -> None:
 def test_costs_add_up() -> None:
     once = Cost(tokens=1, tool_calls=2, seconds=3.0, device_hours=0.5)
     assert once + once == Cost(tokens=2, tool_calls=4, seconds=6.0, device_hours=1.0)
-
-
-def test_versions_are_of_what_is_installed() -> None:
-    found = versions_here(("numpy", "no-such-package-of-ours"))
-    assert sorted(found) == ["numpy", "python"]
 
 
 def test_git_state_is_the_commit_and_whether_the_tree_changed(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import yaml
 from rlx.evaluate.figures import figures, gains, score
 from rlx.evaluate.summary import Cost, Git, Summary, write_summary
 from rlx.record.folder import MARK
+from rlx.record.provenance import Provenance
 from rlx.record.store import save
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
 
@@ -69,7 +70,7 @@ def run_folder(
         seed=seed,
         metrics=found,
         steps=num_steps,
-        versions={"rlx": "1.2.3", "torch": "2.0"},
+        provenance=Provenance(packages={"rlx": "1.2.3", "torch": "2.0"}, interpreter="CPython 3.11"),
         git=Git(commit="0123456789abcdef", dirty=False),
         cost=Cost(tokens=1000, tool_calls=5, seconds=60.0, device_hours=0.5),
         notes=(note,) if note else (),

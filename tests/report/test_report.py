@@ -273,7 +273,8 @@ def test_hostile_names_are_text_in_every_file(tmp_path: Path) -> None:
         )
         (folder / "command.json").write_text(json.dumps({"words": [HOSTILE, "\ud800"]}))
         saved = json.loads((folder / "summary.json").read_text())
-        saved["versions"][HOSTILE], saved["git"]["commit"] = HOSTILE, HOSTILE
+        saved["provenance"] |= {"packages": {"torch": HOSTILE}, "code": {HOSTILE: str(number)}, "interpreter": HOSTILE}
+        saved["git"]["commit"] = HOSTILE
         saved["metrics"][f"eval/{HOSTILE}/pass@1"] = saved["metrics"]["eval/pass@1"]
         (folder / "summary.json").write_text(json.dumps(saved))
         with (folder / "metrics.jsonl").open("a") as file:

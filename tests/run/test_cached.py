@@ -14,7 +14,7 @@ from rich.console import Console
 
 from rlx.console import Screen
 from rlx.model.load import SHIPPED, Model
-from rlx.record import sources
+from rlx.record import provenance
 from rlx.run.stored_evaluation import evaluation_key
 from rlx.run.warm import model_digest, start_digest
 from rlx.train import train
@@ -68,7 +68,7 @@ def test_edited_code_is_another_warm_start_and_another_evaluation(
 ) -> None:
     run = build(tmp_path)
     before = start_digest(run), evaluation_key(run, 0)
-    monkeypatch.setattr(sources, "package_digest", lambda: "edited")
+    monkeypatch.setattr(provenance, "package_digest", lambda: "edited")
     assert start_digest(run) != before[0]
     assert evaluation_key(run, 0) != before[1]
 
@@ -88,7 +88,7 @@ def test_what_is_found_in_the_cache_is_said_with_its_date_and_edited_code_misses
         "of the start and of the untrained model"
     )
     assert second["cost"]["tokens"] < first["cost"]["tokens"]
-    monkeypatch.setattr(sources, "package_digest", lambda: "edited")
+    monkeypatch.setattr(provenance, "package_digest", lambda: "edited")
     assert "found in the cache" not in said(build(tmp_path / "third"))
 
 

@@ -16,12 +16,12 @@ from rlx.env.countdown.countdown import Countdown
 from rlx.env.mixed.mixture import Mixture, Portion
 from rlx.env.questions.qa import QA
 from rlx.run.execution import RunError
-from rlx.run.inputs import data_of
 from rlx.run.stored_evaluation import evaluation_key
 from rlx.run.warm import warm_config
 from rlx.tool.lend import Lend
 from rlx.tool.search import Search
 from rlx.train import train
+from rlx.world import data_version_of
 from tests.errors import raises_naming
 
 Build = Callable[..., Any]
@@ -54,7 +54,7 @@ def test_a_run_does_not_go_on_with_other_data(tmp_path: Path, small_run: Build) 
     kept, warm = evaluation_key(before, 0), warm_config(before)
     write(path, *range(2, 90))
     changed = small_run(tmp_path / "run", *words, "steps=2")
-    with raises_naming(RunError, "env:", "data set", "step-1"):
+    with raises_naming(RunError, "step-1", "env", "checkpoint.accept="):
         train(changed, QUIET)
     assert kept != evaluation_key(changed, 0)
     assert warm != warm_config(changed)
@@ -68,16 +68,16 @@ def test_data_are_told_by_what_is_in_them(tmp_path: Path) -> None:
     env = Countdown(source="hub", hub=first)
     (tmp_path / "folder").mkdir()
     write(tmp_path / "folder" / "train.jsonl", 5)
-    told = [data_of(one) for one in (env, Countdown(source="hub", hub=str(tmp_path / "folder")))]
-    assert data_of(env) == data_of(Countdown(source="hub", hub=other))
-    assert data_of(Mixture(parts={"a": Portion(env=env), "b": Portion(env=QA())})) == told[0]
-    assert data_of(Lend(env=QA(max_rounds=2), tool=Search(pages=["a"]))) != data_of(
+    told = [data_version_of(one) for one in (env, Countdown(source="hub", hub=str(tmp_path / "folder")))]
+    assert data_version_of(env) == data_version_of(Countdown(source="hub", hub=other))
+    assert data_version_of(Mixture(parts={"a": Portion(env=env), "b": Portion(env=QA())})) == told[0]
+    assert data_version_of(Lend(env=QA(max_rounds=2), tool=Search(pages=["a"]))) != data_version_of(
         Lend(env=QA(max_rounds=2), tool=Search(pages=["b"]))
     )
     write(tmp_path / "first.jsonl", 6)
     write(tmp_path / "folder" / "train.jsonl", 6)
-    assert data_of(env) != told[0]
-    assert data_of(Countdown(source="hub", hub=str(tmp_path / "folder"))) != told[1]
+    assert data_version_of(env) != told[0]
+    assert data_version_of(Countdown(source="hub", hub=str(tmp_path / "folder"))) != told[1]
 
 
 def test_what_reads_nothing_here_has_no_data() -> None:
@@ -87,7 +87,7 @@ def test_what_reads_nothing_here_has_no_data() -> None:
         QA(source="hub", hub="owner/name"),
         Lend(env=QA(max_rounds=2), tool=Search(pages=())),
     ):
-        assert data_of(env) == {}
+        assert data_version_of(env) == ""
 
 
 def other_than_before(path: Path) -> None:

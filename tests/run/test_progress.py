@@ -1,4 +1,4 @@
-"""run.json of a checkpoint: written and read by one pair of functions, also from earlier versions."""
+"""run.json of a checkpoint: written and read by one pair of functions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rlx.evaluate.summary import Cost
+from rlx.record.provenance import Provenance
 from rlx.run.progress import RUN_FILE, Progress, ProgressError, read_progress, write_progress
 from tests.errors import raises_naming
 
@@ -18,7 +19,8 @@ WHOLE = Progress(
     cost=Cost(tokens=7, tool_calls=2, seconds=1.5, device_hours=0.25),
     memory={"kl": 0.1},
     counts={"first": [1, 2]},
-    data="abc",
+    provenance=Provenance(code={"rlx": "1f"}, packages={"torch": "2"}, interpreter="CPython 3.11", data="abc"),
+    warnings=("step 3: every turn was invalid",),
     ahead=(4, 5),
 )
 
@@ -29,18 +31,7 @@ def test_a_progress_is_read_as_it_was_written(tmp_path: Path, progress: Progress
     assert read_progress(tmp_path) == progress
 
 
-def test_the_file_has_the_keys_of_earlier_versions(tmp_path: Path) -> None:
-    write_progress(tmp_path, WHOLE)
-    more = {"ahead": [4, 5], "memory": {"kl": 0.1}, "known": {"first": [1, 2]}, "data": "abc"}
-    assert json.loads((tmp_path / RUN_FILE).read_text()) == {"step": 3, "cost": COST, **more}
-
-
-def test_a_file_of_the_first_versions_has_a_step_and_a_cost_alone(tmp_path: Path) -> None:
-    (tmp_path / RUN_FILE).write_text(json.dumps({"step": 3, "cost": COST}))
-    assert read_progress(tmp_path) == Progress(step=3, cost=WHOLE.cost)
-
-
-@pytest.mark.parametrize("state", ["{", "[]", "null", {"step": 3}, {"cost": COST}, {"step": "x", "cost": COST}])
+@pytest.mark.parametrize("state", ["{", "[]", "null", {"step": 3}, {"cost": COST}, {"step": 3, "cost": COST}])
 def test_a_file_that_is_no_progress_is_named(tmp_path: Path, state: Any) -> None:
     (tmp_path / RUN_FILE).write_text(state if isinstance(state, str) else json.dumps(state))
     with raises_naming(ProgressError, RUN_FILE):

@@ -7,6 +7,8 @@ error     the package raises, takes too long, dies or answers nonsense: this epi
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -124,6 +126,13 @@ class Foreign(Environment):
             raise MistakeError(self.missing(known))
         if known["tasks"] is not None and self.task not in known["tasks"]:
             raise MistakeError(f"env.task={self.task:.80}: there is none{near(self.task, known['tasks'])}")
+
+    def data_version(self) -> str:
+        """Return a digest of all packages in another interpreter; those of this one count by themselves."""
+        if self.python is None:
+            return ""
+        versions = self.box.know().get("versions", "")
+        return hashlib.sha256(json.dumps(versions, sort_keys=True).encode()).hexdigest()[:16]
 
     def missing(self, known: Mapping[str, Any]) -> str:
         """Why the adapter does not load, and what to do."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from time import sleep
@@ -373,3 +375,11 @@ def test_a_run_counts_the_errors_of_each_environment(package: Path, tmp_path: Pa
     metrics = read_metrics(tmp_path / "run" / METRICS)[-1]
     assert metrics["first/episode/errors"] == 1.0
     assert metrics["second/episode/errors"] == 0.0
+
+
+def test_packages_of_another_interpreter_are_data_of_the_environment(env: Foreign) -> None:
+    assert env.data_version() == ""
+    elsewhere = replace(env, python=sys.executable)
+    versions = elsewhere.box.know()["versions"]
+    assert versions["numpy"] == version("numpy")
+    assert elsewhere.data_version() == elsewhere.data_version() != ""
