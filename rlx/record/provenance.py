@@ -30,7 +30,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 CODE = (".py", ".txt")
 """Suffixes of the files that rlx consists of; its models count by their own folders."""
 SHARED = ("torch", "transformers", "tokenizers", "peft", "numpy", "safetensors", "vllm", "deepspeed")
-"""Modules that every result may depend on, as far as they are installed."""
+"""Modules that all results depend on, if installed."""
 LATE = ("import_module", "find_spec", "__import__")
 """Functions whose first argument names a module."""
 REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -154,22 +154,22 @@ def follow(names: Sequence[str]) -> tuple[dict[str, str], set[str]]:
     files: dict[str, str] = {}
     packages: set[str] = set()
     homes = {name.partition(".")[0] for name in names} | {ITSELF}
-    waiting, seen = list(names), set[str]()
+    waiting, visited = list(names), set[str]()
     while waiting:
         name = waiting.pop()
         top = name.partition(".")[0]
-        if name in seen or top in sys.stdlib_module_names:
+        if name in visited or top in sys.stdlib_module_names:
             continue
-        seen.add(name)
+        visited.add(name)
         module, path = locate(name)
         if top != ITSELF and "." in module:
             waiting.append(module.rpartition(".")[0])
         if path is None or (is_installed(path) and top not in homes):
             packages.add(top)
             continue
-        if module in seen and module != name:
+        if module in visited and module != name:
             continue
-        seen.add(module)
+        visited.add(module)
         if top != ITSELF:
             files[module] = file_digest(path)[:16]
         waiting += imports_of(path, module)
@@ -271,7 +271,7 @@ def distributions_by_module() -> Mapping[str, list[str]]:
 
 @cache
 def requirements_of(name: str) -> tuple[str, ...]:
-    """Return the names that a distribution requires without an extra; those that are not installed among them."""
+    """Return the names of a distribution's requirements without an extra, installed or not."""
     try:
         lines = requires(name) or []
     except (PackageNotFoundError, ValueError):

@@ -1,4 +1,4 @@
-"""A run's bookkeeping: what it has cost, where it can be resumed from, and what it says of each step."""
+"""Bookkeeping of a run: cost, checkpoints, metrics and warnings."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def none_ahead(step: int) -> Mapping[int, list[Group]]:
 
 @dataclass(slots=True, kw_only=True)
 class Execution:
-    """A run under way: its settings, its process, its progress, and what it reports."""
+    """A run under way, with its settings, process, progress and reports."""
 
     run: Run
     process: Process
@@ -63,7 +63,7 @@ class Execution:
     checkpointed_at: float = 0.0
     """Time of the last checkpoint, by the monotonic clock."""
     saving: float | None = None
-    """Seconds of the checkpoint that the last step ended with; None where it ended without one."""
+    """Seconds of the last step's checkpoint; None if the step made none."""
     policy: str = ""
     """Name of the policy of the figures: a checkpoint, or a model's path."""
     notes: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class Execution:
     alarms: Alarms = field(default_factory=Alarms)
     """Alarms that follow from the metrics up to now."""
     ahead: Callable[[int], Mapping[int, list[Group]]] = none_ahead
-    """Waits for the rollouts that are played beside the update; those of this step and later ones."""
+    """Function that waits for rollouts played beside the update, from this step on."""
 
     def __post_init__(self) -> None:
         self.since = self.checkpointed_at = time.monotonic()
@@ -228,8 +228,8 @@ def read_beginning(execution: Execution) -> Progress:
 
 def keeps_trajectories(run: Run, step: int) -> bool:
     """Return True if the trajectories of step number `step` (from 1) are stored: step 1's are looked at first."""
-    every = run.checkpoint.trajectories_every
-    return bool(every) and (step == 1 or step % every == 0)
+    interval = run.checkpoint.trajectories_every
+    return bool(interval) and (step == 1 or step % interval == 0)
 
 
 def record_step(

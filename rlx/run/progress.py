@@ -30,7 +30,7 @@ class ProgressError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Steps that are done, and what the next one continues from."""
+    """Steps that are done, and the states of the next step."""
 
     step: int = 0
     """Steps that are done."""

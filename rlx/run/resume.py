@@ -45,7 +45,11 @@ def resume(execution: Execution, trainee: Trainee) -> dict[int, list[Group]]:
         execution.process.screen.say(f"resumed from {newest}")
     step = execution.progress.step
     execution.process.ranks.first(lambda: cut_metrics(execution, step))
-    return {} if newest is None else {one: load_groups(step_path(newest, one + 1)) for one in execution.progress.ahead}
+    return (
+        {}
+        if newest is None
+        else {ahead: load_groups(step_path(newest, ahead + 1)) for ahead in execution.progress.ahead}
+    )
 
 
 def continue_from(execution: Execution, checkpoint: Path, start: Progress) -> Progress:
@@ -98,8 +102,8 @@ def cut_metrics(execution: Execution, step: int) -> None:
     path = execution.run.folder / METRICS
     missing = metrics_gap(path, step)
     if missing:
-        kept = f"; as it was, it is now {copy_aside(path)}" if path.exists() else ""
-        execution.process.screen.say(f"{path}: {missing}; the run goes on from step {step}{kept}")
+        copied = f"; as it was, it is now {copy_aside(path)}" if path.exists() else ""
+        execution.process.screen.say(f"{path}: {missing}; the run goes on from step {step}{copied}")
     truncate_metrics(path, step)
 
 
@@ -114,8 +118,8 @@ def newest_of(execution: Execution) -> Path | None:
             execution.process.screen.say(warning)
         return "" if newest is None else str(newest)
 
-    found = execution.process.ranks.first(find)
-    return Path(found) if found else None
+    newest = execution.process.ranks.first(find)
+    return Path(newest) if newest else None
 
 
 def is_no_folder(path: Path) -> bool:
