@@ -22,10 +22,9 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from rlx.evaluate.intervals import Estimate
-from rlx.record.files import write_aside
 from rlx.record.folder import digest_of
 from rlx.record.form import parse
-from rlx.record.plain_yaml import LARGEST, read_bounded
+from rlx.regular import read_bounded, write_aside
 
 Ending = Literal["finished", "interrupted", "failed"]
 
@@ -158,7 +157,7 @@ def write_summary(path: Path, summary: Summary) -> None:
 def read_summary(path: Path) -> Summary:
     """Read what `write_summary` wrote; SummaryError where it cannot be read."""
     try:
-        return summary_of(parse(read_bounded(path, LARGEST)))
+        return summary_of(parse(read_bounded(path)))
     except FileNotFoundError:
         raise SummaryError(f"{path} does not exist: the run has not ended yet, or is elsewhere") from None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:

@@ -37,10 +37,11 @@ from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.laboratory import refuse_algorithm
 from rlx.hardware.packages import lacks
 from rlx.limits import near
-from rlx.record.files import read_json, write_aside
+from rlx.record.files import read_json
 from rlx.record.folder import digest_of
 from rlx.record.form import NUMBER, CodecError, made, named
 from rlx.record.sources import code_digest
+from rlx.regular import write_aside
 from rlx.reproduce.comparisons import comparison_table
 from rlx.reproduce.members import Runs
 from rlx.reproduce.reproduction import Reproduction, ReproductionError

@@ -19,6 +19,7 @@ from rlx.record.codec import FORMAT
 from rlx.record.folder import CHECKPOINTS, RANKS, STEP, digest_of
 from rlx.record.lock import hold
 from rlx.record.sources import code_digest
+from rlx.regular import inside
 from rlx.run.evaluation_player import PLAYED, Act, EvaluationPlayer
 from rlx.run.execution import Execution, errors_of
 from rlx.run.inputs import data_of
@@ -111,7 +112,7 @@ def in_turn(execution: Execution) -> Iterator[None]:
     if execution.process.ranks.size == 1:
         yield
         return
-    with hold(execution.run.folder / RANKS / f".load-{gethostname()}", wait=True):
+    with hold(inside(execution.run.folder, RANKS) / f".load-{gethostname()}", wait=True):
         yield
 
 

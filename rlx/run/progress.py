@@ -14,6 +14,7 @@ from typing import Any
 from rlx.algo.parts import State
 from rlx.environment import CurriculumState
 from rlx.evaluate.summary import Cost
+from rlx.regular import read_bounded, write_aside
 
 RUN_FILE = "run.json"
 """File of a checkpoint that holds the progress."""
@@ -44,14 +45,14 @@ def write_progress(checkpoint: Path, progress: Progress) -> None:
     """Write the progress into a checkpoint; empty states are left out."""
     more = {"ahead": list(progress.ahead), "memory": progress.memory, "known": progress.counts, "data": progress.data}
     state = {"step": progress.step, "cost": asdict(progress.cost), **{key: one for key, one in more.items() if one}}
-    (checkpoint / RUN_FILE).write_text(json.dumps(state) + "\n", encoding="utf-8")
+    write_aside(checkpoint / RUN_FILE, json.dumps(state) + "\n")
 
 
 def read_progress(checkpoint: Path) -> Progress:
     """Read the progress of a checkpoint; ProgressError where that is impossible."""
     path = checkpoint / RUN_FILE
     try:
-        return progress_from(json.loads(path.read_text(encoding="utf-8")))
+        return progress_from(json.loads(read_bounded(path)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ProgressError(f"{path} cannot be read ({type(error).__name__})") from None
 
