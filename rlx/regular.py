@@ -21,6 +21,8 @@ from typing import BinaryIO
 
 LARGEST = 2**24
 """Bytes of a file that is read at once."""
+BLOCK = 2**16
+"""Bytes that are asked for of a small file, which may grow while it is read."""
 LONGEST = 2**26
 """Bytes of a line."""
 ASIDE = ".part"
@@ -36,8 +38,8 @@ class IrregularError(OSError):
 
     exit_code = 2
 
-    def __init__(self, number: int, what: str, path: Path | str) -> None:
-        super().__init__(number, what, str(path))
+    def __init__(self, number: int, reason: str, path: Path | str) -> None:
+        super().__init__(number, reason, str(path))
 
     def __str__(self) -> str:
         return f"{self.filename}: {self.strerror}"
@@ -101,9 +103,10 @@ def descriptor(path: Path | str, flags: int) -> int:
 def read_bounded(path: Path, largest: int = LARGEST) -> bytes:
     """Read a regular file of at most so many bytes; OSError for any other."""
     with open_regular(path) as file:
-        if os.fstat(file.fileno()).st_size > largest:
+        size = os.fstat(file.fileno()).st_size
+        if size > largest:
             raise too_large(path, largest)
-        data = file.read(largest + 1)
+        data = file.read(min(largest, max(size, BLOCK)) + 1)  # memory for so many bytes is taken at once
     if len(data) > largest:
         raise too_large(path, largest)
     return data
@@ -149,7 +152,7 @@ def regular_files(folder: Path) -> Iterator[Path]:
 
 
 def write_aside(path: Path, content: str | bytes, *, sync: bool = True) -> None:
-    """Write a file so that it is never seen half written; where it cannot be, the error names it. Several may write the
+    """Write a file so that nobody sees it half written; an error names the file. Several may write the
     same at once, as jobs that share a cache do: each writes aside under a name of its own, and the last stands. With
     `sync` the content is on the disk before the file has its name."""
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}{ASIDE}")

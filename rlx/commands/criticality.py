@@ -55,7 +55,7 @@ EDGES = [0.0, *(0.01 + 0.05 * step for step in range(12))]
 
 def inspect_run(folder: Path, words: Sequence[str], inspection: Inspection, of_start: bool) -> list[State]:
     """Measure a run's policy, or the one that it began with, on its held-out tasks, with its own sampling."""
-    run = build_run(load_tree(folder, words), folder, words)
+    run = build_run(load_tree(folder, words, tracks=False), folder, words)
     check_evaluate(Prospect(run=run, trains=False))
     return inspect_model(run, start_model(run) if of_start else trained_model(run), inspection)
 

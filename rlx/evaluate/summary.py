@@ -24,6 +24,7 @@ from typing import Any, Literal, get_args
 from rlx.evaluate.intervals import Estimate
 from rlx.record.folder import digest_of
 from rlx.record.form import parse
+from rlx.record.sources import named_imports
 from rlx.regular import read_bounded, write_aside
 
 Ending = Literal["finished", "interrupted", "failed"]
@@ -126,8 +127,11 @@ def git_here(folder: Path | None = None) -> Git | None:
 
 
 def code_state() -> dict[str, Any]:
-    """Return the version of rlx, and the state of the working trees around its code and around the current folder."""
-    places = {"rlx": Path(__file__).parent, "current": Path.cwd()}
+    """Return the version of rlx, and the state of the working trees around its code and around the current folder, if
+    code is imported from there: git starts programs that a working tree's own settings name."""
+    here = Path.cwd()
+    is_users = any(Path(place).resolve().is_relative_to(here) for place in named_imports())
+    places = {"rlx": Path(__file__).parent, **({"current": here} if is_users else {})}
     found = {name: state for name, place in places.items() if (state := tree_state(place))}
     return {"version": versions_here(("rlx",)).get("rlx", ""), **found}
 

@@ -29,6 +29,8 @@ from rlx.regular import ASIDE, LARGEST, LONGEST, open_new, open_regular, read_bo
 
 MAGIC = b"rlxcols1"
 LENGTH = struct.Struct("<I")
+MOST_BYTES = 2**31
+"""Bytes of a file of columns, which has fewer than the episodes that it is of."""
 SKIPPED = 2**30
 """Bytes of a line after which the rest of its file is not read."""
 HEAD, TAIL = 4096, 65536
@@ -207,7 +209,7 @@ def state_of(file: BinaryIO) -> tuple[int, int]:
 def load_columns(path: Path) -> Columns | None:
     """Return the stored columns of a file; None where there are none that are whole."""
     try:
-        data = read_bounded(columns_path(path), os.lstat(path).st_size + LARGEST)
+        data = read_bounded(columns_path(path), min(os.lstat(path).st_size + LARGEST, MOST_BYTES))
         return columns_of(data)
     except (OSError, *UNREADABLE, struct.error):
         return None

@@ -59,7 +59,7 @@ def model_path(folder: Path) -> str:
 
 
 def load_decoder(file: Path) -> Decode | None:
-    """Build the decoder of a tokenizer's file; None where it has none that is built here."""
+    """Build the decoder of a tokenizer's file; None for a damaged file, or a decoder of another kind."""
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
 

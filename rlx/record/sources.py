@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import os
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
@@ -141,3 +142,12 @@ def version_of(package: str) -> str:
 def file_digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def named_imports() -> list[str]:
+    """Import path without what follows the current folder around: the first entry, and relative ones of PYTHONPATH."""
+    said = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if "PYTHONPATH" in os.environ]
+    relative = {os.path.abspath(place) for place in said if not os.path.isabs(place)}
+    first = set() if sys.flags.safe_path else {os.path.abspath(sys.path[0])}
+    found = {os.path.abspath(place) for place in sys.path} - relative - first
+    return [*found, *(place for place in said if os.path.isabs(place))]

@@ -201,7 +201,7 @@ def policy_states(what: Policies, runs: Runs, folder: Path) -> dict[str, list[St
 
 def states_of_seed(place: Path, which: str, file: Path, inspection: Inspection) -> list[State]:
     """Measure a policy of the run in this folder."""
-    run = build_run(load_tree(place), place)
+    run = build_run(load_tree(place, tracks=False), place)
     return measure_or_read(run, start_model(run) if which == "start" else trained_model(run), file, inspection)
 
 

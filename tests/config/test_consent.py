@@ -110,6 +110,7 @@ def test_a_saved_tracker_sends_nothing_anywhere_without_the_users_own_word(tmp_p
     for key, value in {"mode": "online", "project": "theirs", "entity": "them"}.items():
         folder = saved(tmp_path / key, track=base()["track"] | {key: value})
         refused(folder, f"track.{key}={value}")
+        assert load_tree(folder, tracks=False)["track"][key] == value
         assert load_tree(folder, [f"track.{key}={value}"])["track"][key] == value
     kept = base()["track"] | {"mode": "disabled", "group": "g", "episodes": 3}
     assert load_tree(saved(tmp_path / "kept", track=kept))["track"] == kept
