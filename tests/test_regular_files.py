@@ -195,7 +195,7 @@ def try_cases(run: Path, place: Path, cases: Sequence[tuple[str, str, str]]) -> 
 def test_commands_end_with_a_line_whatever_a_file_of_a_run_is(started_run: Path, tmp_path: Path) -> None:
     random = Random(7)
     drawn = [
-        (name, random.choice(REPLACEMENTS), random.choice(LOOKS)) for name in random.sample(parts_of(started_run), 24)
+        (name, random.choice(REPLACEMENTS), random.choice(LOOKS)) for name in random.sample(parts_of(started_run), 12)
     ]
     try_cases(started_run, tmp_path, [*KNOWN, *drawn])
 
