@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rlx.console import clean, clean_value, one_line
 from rlx.evaluate.summary import Summary, read_summary
 from rlx.limits import MistakeError
-from rlx.record.folder import CONFIG, METRICS, SUMMARY, TRAJECTORIES, FolderError, flatten, read_config, require_inside
+from rlx.record.folder import CONFIG, METRICS, SUMMARY, FolderError, flatten, read_config
 from rlx.record.store import read, stored_files
 from rlx.record.track import is_number, is_step, read_metrics
 from rlx.types import Trajectory
@@ -47,7 +47,6 @@ class RunFolder:
         """Keys of the configuration, such as `algo.optimizer.lr`, with a column `value`."""
         from pandas import DataFrame
 
-        require_inside(self.folder, CONFIG)
         flat = {clean(key): clean_value(value) for key, value in flatten(read_config(self.folder)).items()}
         frame = DataFrame({"value": list(flat.values())}, index=list(flat), dtype=object)
         return frame.rename_axis(index="key")
@@ -57,7 +56,6 @@ class RunFolder:
         """Steps with a column for each metric, in the order of their names; nan where a step has no number."""
         from pandas import DataFrame
 
-        require_inside(self.folder, METRICS)
         lines = {line["step"]: numbers(line) for line in read_metrics(self.folder / METRICS) if is_step(line["step"])}
         names = sorted({name for line in lines.values() for name in line})
         columns = {name: [line.get(name) for line in lines.values()] for name in names}
@@ -77,7 +75,6 @@ class RunFolder:
     @property
     def result(self) -> Summary:
         """All of summary.json: the status, the figures, the cost, provenance and warnings."""
-        require_inside(self.folder, SUMMARY)
         return read_summary(self.folder / SUMMARY)
 
     @property
@@ -91,7 +88,6 @@ class RunFolder:
 
         paths = [find_file(self.folder, file)] if file else stored_files(self.folder)
         for path in paths:
-            require_inside(self.folder, f"{TRAJECTORIES}/{path.name}")
             yield from (stored.trajectory for stored in read(path))
 
 

@@ -256,7 +256,7 @@ def replay(folder: Folder, words: Words = None, config_dir: ConfigDir = None) ->
     from rlx.record.store import stored_files
     from rlx.run.stored_speech import stored_speech
 
-    tree = load_tree(folder, words or [], config_dir=config_dir)
+    tree = load_tree(folder, words or [], config_dir=config_dir, tracks=False)
     stored_files(folder)  # for its error
     env, dialect, model = (build_part(tree, key) for key in ("env", "protocol", "model"))
     report = replay_folder(folder, env, speech=stored_speech(folder, env, dialect, model))

@@ -23,6 +23,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.progress import Task as Row
 from rich.text import Text
 
+from rlx.regular import open_to_append, require_regular
+
 CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
     r"\U000e0000-\U000e0fff]"
@@ -135,12 +137,15 @@ class Screen:
         """Append to the log alone. An unwritable log is ignored."""
         if self.log is None or self.silent:
             return
-        with suppress(OSError), open(self.log, "a", encoding="utf-8") as file:
-            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {clean(text).rstrip()}\n")
+        with suppress(OSError), open_to_append(self.log) as file:
+            line = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {clean(text).rstrip()}\n"
+            file.write(line.encode("utf-8", "replace"))
 
     @contextmanager
     def logged(self, log: Path) -> Iterator[None]:
-        """Log the output, and an error that ends the block, while the block lasts."""
+        """Log the output, and an error that ends the block, while the block lasts. OSError where the log is a link, or
+        no regular file: a folder may come from anyone."""
+        require_regular(log)
         before, self.log = self.log, log
         self.note(f"began: {shlex.join(sys.orig_argv[1:])}")
         try:

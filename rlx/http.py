@@ -82,6 +82,13 @@ class Server(ThreadingHTTPServer):
         host, port = self.server_address[:2]
         return f"{host!s}:{port}"
 
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Names under which a call may ask for a server of the loopback; empty for a server that others reach."""
+        host, port = self.server_address[:2]
+        is_near = str(host).startswith("127.")
+        return tuple(dict.fromkeys((f"{host!s}:{port}", f"127.0.0.1:{port}", f"localhost:{port}"))) if is_near else ()
+
     def process_request(self, request: Any, client_address: Any) -> None:
         with self.connecting:
             is_full = len(self.connections) >= self.most_connections
@@ -215,6 +222,12 @@ class Call(BaseHTTPRequestHandler):
 
     def admit(self) -> None:
         """Refuse callers who may not call."""
+
+    def require_host(self) -> None:
+        """Refuse a call that names another host: another site's name may point at this address, so that a page of that
+        site could ask."""
+        if self.server.hosts and self.headers.get("Host", "") not in self.server.hosts:
+            raise RefusedError(403, "the address is not this server's")
 
     def rest(self) -> None:
         """Prepare the connection for the time until its next call."""

@@ -16,8 +16,9 @@ MAX_NAMES = 25
 MAX_CHARACTERS = 200
 """Characters of a wrong value that a message repeats."""
 CONSENT = "needs the user's own word"
-"""Mark of a parameter that decides what code runs, how confined, and which server is asked. A configuration from a run
-folder may set it to what rlx ships, or to what the user repeats on the command line (rlx/config/consent.py)."""
+"""Mark of a parameter that decides what code runs, how confined, which server is asked, and where a run is uploaded. A
+configuration from a run folder may set it to what rlx ships, or to what the user repeats on the command line
+(rlx/config/consent.py)."""
 Program = Annotated[str, CONSENT]
 """Path of a program that is started."""
 Module = Annotated[str, CONSENT]

@@ -26,6 +26,7 @@ from rlx.evaluate.summary import SummaryError
 from rlx.record.folder import FolderError
 from rlx.record.store import StoreError
 from rlx.record.track import is_clock
+from rlx.regular import IrregularError
 from tests.errors import raises_naming
 from tests.hostile import dangers
 
@@ -323,7 +324,7 @@ def test_a_link_out_of_the_run_and_a_folder_for_a_file_are_not_read(tmp_path: Pa
         "trajectories/step-000002.jsonl": lambda: next(found.episodes("2")),
     }
     for name, read in reads.items():
-        with raises_naming(FolderError, run / name):
+        with raises_naming((FolderError, IrregularError, SummaryError, StoreError), run / name):
             read()
     with raises_naming(StoreError, run / "trajectories" / "step-000001.jsonl"):
         next(found.episodes("1"))

@@ -16,6 +16,7 @@ MAKING = sorted((ROOT / "scripts" / "nano").rglob("*.py"))
 HEAVY = {"torch", "transformers", "peft", "deepspeed", "vllm", "wandb"}
 
 FLOORS = (
+    ("regular",),
     ("limits", "buttons", "declared", "fault", "fences", "http", "stream"),
     ("types", "console", "fetch", "contain"),
     ("dialect", "table"),

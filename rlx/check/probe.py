@@ -25,7 +25,7 @@ from rlx.hardware.profile import Hardware
 from rlx.hardware.ranks import find_place
 from rlx.learner.batch import Batch, collate
 from rlx.preflight.memory import sleeps
-from rlx.record.files import write_aside
+from rlx.regular import make_inside, write_aside
 from rlx.rollout.distributed import distribute
 from rlx.run.execution import Execution, open_run, save_checkpoint
 from rlx.run.fleet import open_fleet
@@ -71,7 +71,7 @@ def play_part(part: str, run: Run) -> None:
     gc.collect()
     remains = [line for line in subtract(before, present()) if line.startswith(KINDS) and not stays(line, run.hardware)]
     rank = find_place(slurm=run.hardware.num_processes > 1).rank
-    (run.folder / MEASURED).mkdir(exist_ok=True)
+    make_inside(run.folder, MEASURED)
     report = {**results, "by": f"{part}, rank {rank}", "left": remains, "device": device_peak(run.hardware)}
     write_aside(run.folder / MEASURED / f"{part}-{rank}.json", json.dumps(report) + "\n")
 

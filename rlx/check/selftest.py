@@ -30,6 +30,7 @@ from rlx.preflight.prospect import Prospect
 from rlx.preflight.step import Load
 from rlx.record.folder import CHECKPOINTS, METRICS, STEP, SUMMARY, steps_in
 from rlx.record.track import is_clock, read_metrics
+from rlx.regular import inside, read_bounded
 from rlx.run.run import Run
 
 Tree = Mapping[str, Any]
@@ -152,16 +153,16 @@ def check_in(folder: Path, run: Run, words: Sequence[str], until: float) -> Chec
 
 def reports_of(runs: Path, part: str) -> list[dict[str, Any]]:
     """Read the report of each process of a part, in the order of ranks."""
-    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(runs.glob(f"{MEASURED}/{part}-*.json"))]
+    return [json.loads(read_bounded(path)) for path in sorted(runs.glob(f"{MEASURED}/{part}-*.json"))]
 
 
 def cut_back(runs: Path, step: int) -> None:
     """Make the run as it would be had it been killed after the checkpoint of this step."""
     from rlx.learner.checkpoint import write_steps
 
-    for later in (each for each in steps_in(runs / CHECKPOINTS) if each > step):
-        shutil.rmtree(runs / CHECKPOINTS / f"{STEP}{later}")
-    write_steps(runs / CHECKPOINTS, [step])
+    for later in (each for each in steps_in(inside(runs, CHECKPOINTS)) if each > step):
+        shutil.rmtree(inside(runs, CHECKPOINTS) / f"{STEP}{later}")
+    write_steps(inside(runs, CHECKPOINTS), [step])
     (runs / SUMMARY).unlink(missing_ok=True)
 
 

@@ -31,8 +31,8 @@ from rlx.limits import MistakeError
 from rlx.preflight.checks import check_evaluate
 from rlx.preflight.prospect import Prospect
 from rlx.record.cache import WARM
-from rlx.record.files import write_aside
 from rlx.record.folder import CHECKPOINTS, digest_of
+from rlx.regular import inside, read_bounded, write_aside
 from rlx.run.warm import model_digest, warm_model
 from rlx.table import Table
 
@@ -55,7 +55,7 @@ EDGES = [0.0, *(0.01 + 0.05 * step for step in range(12))]
 
 def inspect_run(folder: Path, words: Sequence[str], inspection: Inspection, of_start: bool) -> list[State]:
     """Measure a run's policy, or the one that it began with, on its held-out tasks, with its own sampling."""
-    run = build_run(load_tree(folder, words), folder, words)
+    run = build_run(load_tree(folder, words, tracks=False), folder, words)
     check_evaluate(Prospect(run=run, trains=False))
     return inspect_model(run, start_model(run) if of_start else trained_model(run), inspection)
 
@@ -69,7 +69,7 @@ def start_model(run: Run) -> Model:
     """Return the model that a run began with: that of its warm start, which the cache or its folder has."""
 
     def find(stage: Run) -> Path:
-        own = run.folder / WARM / stage.folder.name
+        own = inside(run.folder, WARM, stage.folder.name)
         return checkpoint_in(own if own.exists() else stage.folder)
 
     return replace(warm_model(run, find), lora=None)
@@ -77,7 +77,7 @@ def start_model(run: Run) -> Model:
 
 def checkpoint_in(folder: Path) -> Path:
     """Return the newest good checkpoint of a folder."""
-    newest, _ = newest_good(folder / CHECKPOINTS)
+    newest, _ = newest_good(inside(folder, CHECKPOINTS))
     if newest is None:
         raise MistakeError(f"{folder}: it has no checkpoint to analyze; go on with it by its own rlx train command")
     return newest
@@ -109,10 +109,10 @@ def measure_or_read(run: Run, model: Model, file: Path, inspection: Inspection) 
 def read_states(file: Path, key: str) -> list[State] | None:
     """Return the states in a file, where it is whole and of this key."""
     try:
-        told = json.loads(file.read_text(encoding="utf-8"))
+        told = json.loads(read_bounded(file))
         states = [State(**state) for state in told["states"]] if told["key"] == key else None
         return states if states is None or all(map(is_sound, states)) else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

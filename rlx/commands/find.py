@@ -21,8 +21,8 @@ from rlx.record.results import (
     stored_earned,
 )
 from rlx.record.rows import OTHERS, STATUSES, UNREADABLE, Row, short_name
-from rlx.record.sound import open_regular
 from rlx.record.store import StoreError, stored_files
+from rlx.regular import open_regular
 
 FOREIGN = "it is not as a run wrote it"
 

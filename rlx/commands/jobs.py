@@ -73,7 +73,7 @@ def stored_run(folder: Path, words: Sequence[str], recorded: Sequence[str]) -> R
 
     if any(word.startswith(("model=", "model.path=")) for word in words):
         raise ConfigError("run= evaluates the run's own checkpoint: leave out the model, or run=")
-    tree = load_tree(folder, words)
+    tree = load_tree(folder, words, tracks=False)
     set_threads(tree["hardware"].get("num_threads", 1))
     return build_run(tree, folder, recorded)
 

@@ -11,7 +11,7 @@ from typing import Any
 from rlx.console import ResultConsole, Screen, one_line
 from rlx.evaluate.summary import without_infinities
 from rlx.limits import MistakeError
-from rlx.record.files import write_aside
+from rlx.regular import write_aside
 from rlx.table import Table, to_rich
 
 

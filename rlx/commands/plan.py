@@ -39,7 +39,7 @@ DERIVED = ("model.recipe", "model.shape")
 def plan_run(words: Sequence[str] | None, given: LengthHints) -> None:
     """Show what the words of a command would do, and refuse what cannot be or does not fit."""
     named, rest = split_run(list(words or []))
-    tree = compose(rest, writes=True) if named is None else load_tree(named, rest)
+    tree = compose(rest, writes=True) if named is None else load_tree(named, rest, tracks=False)
     run = build_run(tree, Path())
     measured = None if named is None or given != NO_HINTS else read_measured(named, tree)
     lengths = given if measured is None else measured.length_hints

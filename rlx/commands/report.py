@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rlx.console import format_count, one_line
 from rlx.hardware.packages import lacks
-from rlx.record.folder import require_inside
+from rlx.regular import inside
 from rlx.report.build import report_of, write_report
 from rlx.report.document import Document
 from rlx.report.paper import Paper
@@ -44,8 +44,7 @@ def name_of(folder: Path) -> str:
 def default_folder(folders: Sequence[Path]) -> Path:
     """Return the place of a report: in the only run, or here by the first folder's name."""
     if len(folders) == 1 and is_run(folders[0]):
-        require_inside(folders[0], FOLDER)
-        return folders[0] / FOLDER
+        return inside(folders[0], FOLDER)
     name = UNFIT.sub("-", name_of(folders[0])).strip("-.")[:80] or "runs"
     return Path(f"{FOLDER}-{name}")
 

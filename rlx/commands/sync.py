@@ -13,12 +13,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from rlx.console import one_line
-from rlx.record.folder import CHECKPOINTS, LOCK, METRICS, TRAJECTORIES, require_inside
+from rlx.record.folder import CHECKPOINTS, LOCK, METRICS, TRAJECTORIES, WANDB
 from rlx.record.lock import HeldError, hold
 from rlx.record.track import last_metrics
 from rlx.record.wandb_run import closed_mark, record_again
+from rlx.regular import inside, regular_files, require_regular
 
-WANDB = "wandb"
 OFFLINE = "offline-run-"
 ONLINE = "run-"
 """First letters of the folder of a start of a run, in W&B's folder. A resumed run has several such folders."""
@@ -79,7 +79,7 @@ def sync_run(folder: Path, upload: Upload) -> Synced:
     """
     name = one_line(str(folder))
     try:
-        require_inside(folder, WANDB)
+        inside(folder, WANDB)
         with hold(folder / LOCK):
             part = parts_of(folder, OFFLINE, ONLINE)[-1]
             if part.name.startswith(ONLINE) or is_uploaded(part):
@@ -100,9 +100,10 @@ def sync_run(folder: Path, upload: Upload) -> Synced:
 
 
 def refuse_links(folder: Path, part: Path) -> None:
-    """Refuse a part whose record or files are links to places outside the run: W&B would upload those."""
-    for place in (part, *part.glob("run-*.wandb"), *(part / "files").rglob("*")):
-        require_inside(folder, str(place.relative_to(folder)))
+    """Refuse a part whose record or files are links, or no regular files: W&B would upload those."""
+    files = inside(folder, WANDB, part.name, "files")
+    for path in (*part.glob("run-*.wandb"), *regular_files(files)):
+        require_regular(path)
 
 
 @dataclass
@@ -113,26 +114,25 @@ class WandbProgram:
     """Reason for which the server takes nothing; None before the check."""
 
     def __call__(self, part: Path) -> str:
-        folder = part.parent.parent
         if self.refusal is None:
-            self.refusal = run_wandb("login", "--verify", folder=folder)
-        return self.refusal or run_wandb("sync", str(part), folder=folder)
+            self.refusal = run_wandb("login", "--verify")
+        return self.refusal or run_wandb("sync", str(part.absolute()))
 
 
-def run_wandb(*words: str, folder: Path) -> str:
-    """Run W&B's program with its own files in the folder; return the error that it prints, without the key."""
-    environ = online(os.environ) | {"WANDB_DIR": str(folder.absolute())}
+def run_wandb(*words: str) -> str:
+    """Run W&B's program and return the error that it prints, without the key."""
     quiet: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "errors": "replace"}
     command = [sys.executable, "-m", "wandb", *words]
     try:
         # Started in a stranger's folder, Python would import its wandb.py, and W&B would send the key to the server of
-        # its wandb/settings.
+        # its wandb/settings; W&B reads those of WANDB_DIR too.
         with TemporaryDirectory() as empty:
+            environ = online(os.environ) | {"WANDB_DIR": empty}
             done = subprocess.run(command, env=environ, cwd=empty, check=False, timeout=SECONDS, **quiet)
     except subprocess.TimeoutExpired:
         return f"no answer within {SECONDS} s"
     reason = error_in(done.stderr) or (last_line(done.stderr or done.stdout) if done.returncode else "")
-    return without_key(reason, environ)
+    return without_key(reason, os.environ)
 
 
 def error_in(text: str) -> str:

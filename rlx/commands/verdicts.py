@@ -22,9 +22,9 @@ from rlx.evaluate.verdicts import (
     share_by_task,
 )
 from rlx.limits import near
-from rlx.record.files import write_aside
 from rlx.record.folder import TRAJECTORIES
 from rlx.record.store import load
+from rlx.regular import inside, write_aside
 from rlx.table import Table
 
 JUDGE = Column(stat="judge", title="Judge, %", percent=True)
@@ -39,7 +39,8 @@ NOT_JUDGED = "not judged: give --url and --model"
 
 def stored_evaluations(folder: Path, evaluation: str | None) -> dict[str, Path]:
     """Return the files of a run's evaluations by name, or of one of them."""
-    found = {file.stem: file for file in sorted((folder / TRAJECTORIES).glob("*-*.jsonl")) if "step" not in file.stem}
+    files = sorted(inside(folder, TRAJECTORIES).glob("*-*.jsonl"))
+    found = {file.stem: file for file in files if "step" not in file.stem}
     if not found:
         raise ConfigError(f"run={folder}: it has no stored evaluation: rlx eval run={folder} makes one")
     if evaluation is None:

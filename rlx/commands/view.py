@@ -15,7 +15,8 @@ from rlx.commands.output import write_output
 from rlx.commands.parts import show
 from rlx.console import format_count, one_line
 from rlx.limits import MistakeError
-from rlx.record.folder import TRAJECTORIES, require_inside
+from rlx.record.folder import TRAJECTORIES
+from rlx.regular import inside
 from rlx.view.export import export_page
 from rlx.view.places import Places
 from rlx.view.server import ViewServer, open_view
@@ -85,11 +86,8 @@ def serve(server: ViewServer) -> None:
 
 
 def stored_file(folder: Path, what: str) -> Path:
-    """Return a file of episodes, which no link leads out of the run."""
-    require_inside(folder, TRAJECTORIES)
-    file = find_file(folder, what)
-    require_inside(folder, f"{TRAJECTORIES}/{file.name}")
-    return file
+    """Return a file of episodes; OSError where it is a link."""
+    return inside(folder, TRAJECTORIES, find_file(folder, what).name)
 
 
 def export_episodes(folder: Path, what: str, wanted: Wanted, *, by: str, line: int | None, out: Path) -> str:

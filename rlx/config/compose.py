@@ -42,7 +42,7 @@ from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.profile import set_threads
 from rlx.hardware.ranks import find_place
 from rlx.limits import to_text
-from rlx.record.folder import refuse_place, reserve_folder
+from rlx.record.folder import refuse_irregular, refuse_place, reserve_folder
 from rlx.run.choose import Choice
 from rlx.run.run import Run
 
@@ -231,7 +231,9 @@ def check_words(loader: AutoLoader, arguments: argparse.Namespace, check: Check)
             refuse_place(used_folder(HydraConfig.get(), "run"))
         if arguments.multirun:
             hydra = HydraConfig.get()
-            used_folder(hydra, "sweep")
+            place = used_folder(hydra, "sweep")
+            for folder in (place, *(child for child in place.glob("[!.]*") if child.is_dir())):
+                refuse_irregular(folder)
             check_sweeper(hydra.runtime.choices[SWEEPER], hydra.sweeper, tree.get("objective"))
         set_threads(tree["hardware"]["num_threads"])
         check(build_run(tree, Path()), HydraConfig.get().runtime.choices[LAUNCHER] == "basic")

@@ -2,7 +2,8 @@
 
 What rlx ships, or a trusted folder of options names, is allowed; what else a saved configuration names must stand on
 this command line too, key and value. That holds for `_target_` and for every parameter whose type has the mark
-`CONSENT` (rlx/limits.py): programs, modules, packages, servers, switches that loosen a container. All else is data.
+`CONSENT` (rlx/limits.py): programs, modules, packages, servers, switches that loosen a container,
+where a run is uploaded. All else is data.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ Offers = Mapping[tuple[str, str], Sequence[Any]]
 """Values that options of trusted folders have, by target and parameter."""
 
 
-def require_consent(tree: Any, folders: Sequence[Path], given: CommandValues) -> None:
-    """Refuse calls and marked values that neither the folders of options nor the command line name."""
+def require_consent(tree: Any, folders: Sequence[Path], given: CommandValues, *, unused: Sequence[str] = ()) -> None:
+    """Refuse calls and marked values that neither the folders of options nor the command line name. Marked values of
+    `unused` parts of the configuration, by which nothing is done, may be any."""
     known, calls = list_targets(folders), list(calls_in(tree, ""))
     for path, call in calls:
         target = call["_target_"]
@@ -38,14 +40,15 @@ def require_consent(tree: Any, folders: Sequence[Path], given: CommandValues) ->
                 f"{path}._target_={show(target)} is not named by any config file here; if you trust it, name its "
                 f"folder of options with -cd DIR, or add {path}._target_={show(target)} to the command"
             )
-    marked = [each for path, call in calls for each in marked_values(path, call)]
+    used = [(path, call) for path, call in calls if path.partition(".")[0] not in unused]
+    marked = [each for path, call in used for each in marked_values(path, call)]
     offers = offers_of(folders, sorted({target for target, _, _ in marked}))
     for target, path, value in marked:
         name = path.rpartition(".")[2]
         if value not in offers.get((target, name), ()) and value_at(given, path) != value:
             raise ConfigError(
-                f"{path}={show(value)} decides which code runs or which server is asked, which a saved configuration "
-                f"may not: if you trust it, add {path}={spell(value)} to the command"
+                f"{path}={show(value)} decides which code runs, which server is asked or where a run is uploaded, "
+                f"which a saved configuration may not: if you trust it, add {path}={spell(value)} to the command"
             )
 
 

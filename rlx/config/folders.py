@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -16,6 +15,7 @@ import yaml
 from rlx.config.check import ConfigError
 from rlx.record.moved import present_name, with_present_names
 from rlx.record.plain_yaml import PlainError, parse_small
+from rlx.record.provenance import named_imports
 
 PACKAGE = Path(__file__).resolve().parents[1]
 IN_WHEEL = {"scripts/reproduce": "reproductions", "scripts/papers": "papers"}
@@ -77,15 +77,6 @@ def is_user_project(here: Path, run: Path) -> bool:
     """Return whether the user imports code from the folder `here`, which is not part of the run; symlinks followed."""
     here, run = here.resolve(), run.resolve()
     return not here.is_relative_to(run) and here in {Path(place).resolve() for place in named_imports()}
-
-
-def named_imports() -> list[str]:
-    """Import path without what follows the current folder around: the first entry, and relative ones of PYTHONPATH."""
-    said = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if "PYTHONPATH" in os.environ]
-    relative = {os.path.abspath(place) for place in said if not os.path.isabs(place)}
-    first = set() if sys.flags.safe_path else {os.path.abspath(sys.path[0])}
-    found = {os.path.abspath(place) for place in sys.path} - relative - first
-    return [*found, *(place for place in said if os.path.isabs(place))]
 
 
 def list_options(group: str, folders: Sequence[Path] | None = None) -> dict[str, str]:

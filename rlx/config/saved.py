@@ -25,10 +25,16 @@ from rlx.record.moved import with_present_key
 
 
 def load_tree(
-    folder: Path, words: Sequence[str] = (), *, config_dir: Path | None = None, parts: Sequence[str] = ROOT_KEYS
+    folder: Path,
+    words: Sequence[str] = (),
+    *,
+    config_dir: Path | None = None,
+    parts: Sequence[str] = ROOT_KEYS,
+    tracks: bool = True,
 ) -> dict[str, Any]:
     """Read a run's saved configuration, change it by the words of a command (`env.max_rounds=5`, `evaluate=long`,
-    `-cd DIR`), check it, and return these parts of it. It calls only what rlx ships, or what the user names."""
+    `-cd DIR`), check it, and return these parts of it. It calls only what rlx ships, or what the user names. A command
+    that uploads nothing (not `tracks`) takes a run whatever its trackers are."""
     arguments = parse_words([with_present_key(word) for word in words])
     refuse_options(arguments, "run=DIR, which takes KEY=VALUE and -cd DIR")
     first = Path(arguments.config_dir) if arguments.config_dir else config_dir
@@ -40,7 +46,8 @@ def load_tree(
         tree = override_tree(tree, overrides, first)
     chosen = {key: tree[key] for key in tree if key in parts or key not in ROOT_KEYS}
     try:
-        require_consent(chosen, trusted, nest_typed(overrides, list_groups(trusted)))
+        given = nest_typed(overrides, list_groups(trusted))
+        require_consent(chosen, trusted, given, unused=() if tracks else ("track",))
         check_tree(chosen, parts)
     except ConfigError as error:
         if overrides:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from rlx.evaluate.tables import PAIRED, figure_table, pass_columns, use_columns
 from rlx.record.folder import CONFIG, SUMMARY, TRAJECTORIES
 from rlx.record.provenance import Provenance, conflicts
 from rlx.record.store import load
+from rlx.regular import inside
 from rlx.table import Table
 from rlx.types import Group
 
@@ -30,7 +32,7 @@ from rlx.types import Group
 def runs_of(folder: Path) -> list[Path]:
     """Return the run that a folder is, or, of a sweep over seeds, those right below it."""
     below = sorted(path.parent for path in folder.glob(f"[!.]*/{TRAJECTORIES}") if (path.parent / CONFIG).is_file())
-    return [folder] if (folder / TRAJECTORIES).is_dir() or not below else below
+    return [folder] if inside(folder, TRAJECTORIES).is_dir() or not below else below
 
 
 def scores_of(run: Path, name: str) -> list[Score]:
@@ -39,12 +41,12 @@ def scores_of(run: Path, name: str) -> list[Score]:
     ended = summary_in(run)
     found = (-math.inf, math.inf) if ended is None or ended.reward_range is None else ended.reward_range
     bounds = attainable(found, None if math.isinf(rounds) else int(rounds))
-    return [score(group, bounds) for group in select_measured(load(run / TRAJECTORIES / f"{name}.jsonl"), ended)]
+    return [score(group, bounds) for group in select_measured(load(inside(run, TRAJECTORIES) / f"{name}.jsonl"), ended)]
 
 
 def summary_in(run: Path) -> Summary | None:
     """Return a run's summary; None before it has ended."""
-    return read_summary(run / SUMMARY) if (run / SUMMARY).exists() else None
+    return read_summary(run / SUMMARY) if os.path.lexists(run / SUMMARY) else None
 
 
 def select_measured(groups: Sequence[Group], ended: Summary | None) -> list[Group]:
@@ -55,7 +57,7 @@ def select_measured(groups: Sequence[Group], ended: Summary | None) -> list[Grou
 
 def budgets_of(run: Path, noun: str = "eval") -> list[str]:
     """Return the limits of turns of a run's stored evaluations of one policy, the largest first."""
-    found = (path.stem for path in (run / TRAJECTORIES).glob(f"{noun}-*.jsonl"))
+    found = (path.stem for path in inside(run, TRAJECTORIES).glob(f"{noun}-*.jsonl"))
     budgets = [name.split("-")[1] for name in found if re.fullmatch(rf"{noun}-([0-9]+|own)", name, re.ASCII)]
     return sorted(budgets, key=rounds_in, reverse=True)
 

@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from rlx.evaluate.intervals import Estimate
-from rlx.record.files import write_aside
 from rlx.record.folder import digest_of
 from rlx.record.form import parse
-from rlx.record.plain_yaml import LARGEST, read_bounded
-from rlx.record.provenance import Provenance, from_record, version_of
+from rlx.record.provenance import Provenance, from_record, named_imports, version_of
+from rlx.regular import read_bounded, write_aside
 
 Ending = Literal["finished", "interrupted", "failed"]
 
@@ -113,8 +112,11 @@ def git_here(folder: Path | None = None) -> Git | None:
 
 
 def code_state() -> dict[str, Any]:
-    """Return the version of rlx, and the state of the working trees around its code and around the current folder."""
-    places = {"rlx": Path(__file__).parent, "current": Path.cwd()}
+    """Return the version of rlx, and the state of the working trees around its code and around the current folder, if
+    code is imported from there: git starts programs that a working tree's own settings name."""
+    here = Path.cwd()
+    is_users = any(Path(place).resolve().is_relative_to(here) for place in named_imports())
+    places = {"rlx": Path(__file__).parent, **({"current": here} if is_users else {})}
     found = {name: state for name, place in places.items() if (state := tree_state(place))}
     return {"version": version_of("rlx"), **found}
 
@@ -144,7 +146,7 @@ def write_summary(path: Path, summary: Summary) -> None:
 def read_summary(path: Path) -> Summary:
     """Read what `write_summary` wrote; SummaryError where it cannot be read."""
     try:
-        return summary_of(parse(read_bounded(path, LARGEST)))
+        return summary_of(parse(read_bounded(path)))
     except FileNotFoundError:
         raise SummaryError(f"{path} does not exist: the run has not ended yet, or is elsewhere") from None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:

@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 from rlx.limits import Address, MistakeError
 from rlx.protocol.thought import outside
 from rlx.record.store import read
+from rlx.regular import read_bounded
 
 KEY_VARIABLE = "RLX_JUDGE_KEY"
 """Environment variable with the endpoint's secret, where it needs one."""
@@ -176,11 +177,11 @@ def share_by_task(answers: Sequence[Answer], verdicts: Mapping[str, bool | None]
 def read_verdicts(file: Path, judge: Judge) -> Verdicts:
     """Return the verdicts of a file, as far as they are this judge's; none of a damaged one."""
     try:
-        told: Any = json.loads(file.read_text(encoding="utf-8"))
+        told: Any = json.loads(read_bounded(file))
         if told["model"] != judge.model or told["prompt"] != PROMPT:
             return {}
         return {str(key): value for key, value in told["verdicts"].items() if value in (True, False, None)}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
 
 

@@ -25,6 +25,7 @@ from typing import Any
 
 from rlx.hardware.ranks import ALONE, EXIT_RANK_LOST, Ranks
 from rlx.record.folder import RANKS
+from rlx.regular import inside, make_inside, open_new, read_bounded, write_aside
 
 GRACE = 10.0
 """Seconds that other ranks wait for rank 0 to report first."""
@@ -69,9 +70,7 @@ class Pulse:
             state = {"host": socket.gethostname(), "pid": os.getpid(), "phase": self.phase, "since": self.since}
             counts = {"number": self.number, "progress": self.progress, "calls": calls, "resting": self.resting}
             text = json.dumps({**state, **counts})
-            aside = self.path.with_name(self.path.name + ".part")
-            aside.write_text(text + "\n", encoding="utf-8")
-            os.replace(aside, self.path)
+            write_aside(self.path, text + "\n", sync=False)
             self.written = news
 
 
@@ -84,7 +83,7 @@ class Seen:
 
 
 def rank_path(folder: Path, rank: int) -> Path:
-    return folder / RANKS / f"rank-{rank}"
+    return inside(folder, RANKS) / f"rank-{rank}"
 
 
 def look(folder: Path, size: int, seen: Mapping[int, Seen], now: float) -> dict[int, Seen]:
@@ -92,7 +91,7 @@ def look(folder: Path, size: int, seen: Mapping[int, Seen], now: float) -> dict[
     found = dict(seen)
     for rank in range(size):
         try:
-            state = json.loads(rank_path(folder, rank).read_text(encoding="utf-8"))
+            state = json.loads(read_bounded(rank_path(folder, rank)))
         except (OSError, ValueError):
             continue
         if rank not in found or found[rank].state != state:
@@ -127,7 +126,7 @@ def describe(rank: int, state: Mapping[str, Any], minutes: float) -> str:
 def watch(folder: Path, ranks: Ranks, minutes: float, end: Callable[[int], None] = os._exit) -> Iterator[Pulse]:
     """Write this rank's state and watch all ranks while the block lasts."""
     pulse, over = Pulse(path=rank_path(folder, ranks.rank), ranks=ranks), threading.Event()
-    (folder / RANKS).mkdir(parents=True, exist_ok=True)
+    make_inside(folder, RANKS)
     rank_path(folder, ranks.rank).unlink(missing_ok=True)
     ranks.wait()
     pulse.at("start")
@@ -156,5 +155,8 @@ def watch(folder: Path, ranks: Ranks, minutes: float, end: Callable[[int], None]
 def give_up(folder: Path, rank: int, message: str) -> None:
     """Name the rank that hangs, and write this rank's stack traces beside its file."""
     print(f"rlx: {message}", file=sys.stderr, flush=True)
-    with suppress(OSError), open(rank_path(folder, rank).with_suffix(".stacks"), "w", encoding="utf-8") as file:
-        faulthandler.dump_traceback(file)
+    with suppress(OSError):
+        path = rank_path(folder, rank).with_suffix(".stacks")
+        path.unlink(missing_ok=True)
+        with open_new(path) as file:
+            faulthandler.dump_traceback(file)

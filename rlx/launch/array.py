@@ -23,6 +23,7 @@ from rlx.launch.start import LaunchError
 from rlx.preflight.prospect import Prospect
 from rlx.record.files import last_lines
 from rlx.record.folder import LOGS
+from rlx.regular import make_parent, write_aside
 from rlx.run.run import Run
 
 NOT_SBATCH = ("wait", "max_num_timeout", "submitit_folder", "signal_delay_s")
@@ -100,9 +101,9 @@ def watch_command(shape: Mapping[str, int], limit: int, folders: Path, task: Seq
 
 def list_folders(place: Path, folders: Sequence[Path]) -> Path:
     """Write the run folder of each task of the array into a JSON file; return its path."""
-    place.mkdir(parents=True, exist_ok=True)
     path = place / f"folders-{secrets.token_hex(4)}.json"
-    path.write_text(json.dumps([str(folder) for folder in folders]) + "\n", encoding="utf-8")
+    make_parent(path)
+    write_aside(path, json.dumps([str(folder) for folder in folders]) + "\n")
     return path
 
 

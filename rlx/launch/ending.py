@@ -18,8 +18,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from rlx.record.files import read_json, write_aside
+from rlx.record.files import read_json
 from rlx.record.folder import CHECKPOINTS, LOGS, steps_in
+from rlx.regular import inside, make_inside, open_new, open_to_append, read_text, write_aside
 
 ENDED, ATTEMPTS, JOB = "ended.json", "attempts.jsonl", "job.json"
 STOPPED = 143
@@ -84,28 +85,27 @@ def may_go_on(attempts: Sequence[Attempt], limit: int) -> bool:
 def record_end(folder: Path, ended: Ended) -> None:
     """Write ended.json, unless another rank has already written it."""
     try:
-        file = os.open(folder / LOGS / ENDED, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        with open_new(inside(folder, LOGS) / ENDED) as file:
+            file.write(json.dumps(asdict(ended)).encode())
     except FileExistsError:
         return
-    with open(file, "w", encoding="utf-8") as stream:
-        json.dump(asdict(ended), stream)
 
 
 def read_end(folder: Path) -> Ended | None:
-    found = read_json(folder / LOGS / ENDED)
+    found = read_json(inside(folder, LOGS) / ENDED)
     rank, code = found.get("rank"), found.get("code")
     return Ended(rank=rank, code=code) if isinstance(rank, int) and isinstance(code, int) else None
 
 
 def record_attempt(folder: Path, attempt: Attempt) -> None:
-    with open(folder / LOGS / ATTEMPTS, "a", encoding="utf-8") as file:
-        file.write(json.dumps(asdict(attempt)) + "\n")
+    with open_to_append(inside(folder, LOGS) / ATTEMPTS) as file:
+        file.write(f"{json.dumps(asdict(attempt))}\n".encode())
 
 
 def read_attempts(folder: Path) -> list[Attempt]:
     """Return the complete lines of attempts.jsonl, in order."""
-    path = folder / LOGS / ATTEMPTS
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    path = inside(folder, LOGS) / ATTEMPTS
+    lines = read_text(path).splitlines() if os.path.lexists(path) else []
     found = []
     for line in lines:
         try:
@@ -119,14 +119,13 @@ def read_attempts(folder: Path) -> list[Attempt]:
 
 def record_job(folder: Path, job: str, name: str, steps: int | None = None) -> None:
     """Write the run's SLURM job into the run folder."""
-    (folder / LOGS).mkdir(parents=True, exist_ok=True)
-    write_aside(folder / LOGS / JOB, json.dumps({"job": job, "name": name, "steps": steps}) + "\n")
+    write_aside(make_inside(folder, LOGS) / JOB, json.dumps({"job": job, "name": name, "steps": steps}) + "\n")
 
 
 def newest_step(folder: Path) -> int:
     """Return the steps of the newest checkpoint, from its name; 0 without one."""
-    return max(steps_in(folder / CHECKPOINTS), default=0)
+    return max(steps_in(inside(folder, CHECKPOINTS)), default=0)
 
 
 def log_of(folder: Path, rank: int) -> Path:
-    return folder / LOGS / f"rank-{rank}.log"
+    return inside(folder, LOGS) / f"rank-{rank}.log"

@@ -18,13 +18,14 @@ from typing import IO
 from rlx.hardware.interrupt import handling
 from rlx.launch.ending import Ended, kind_of, log_of, record_end
 from rlx.record.folder import LOGS
+from rlx.regular import make_inside, open_to_append
 
 
 def main(words: Sequence[str]) -> int:
     folder, command = Path(words[0]), words[1:]
     rank = find_rank()
-    (folder / LOGS).mkdir(parents=True, exist_ok=True)
-    with open(log_of(folder, rank), "ab", buffering=0) as log:
+    make_inside(folder, LOGS)
+    with open_to_append(log_of(folder, rank)) as log:
         code = run(command, [log, *([sys.stdout.buffer] if rank == 0 else [])])
     if code == 0:
         return 0

@@ -18,6 +18,7 @@ from rlx.record.folder import CHECKPOINTS, LOCK, LOGS, METRICS, SUMMARY, TRAJECT
 from rlx.record.lock import JOB as JOB_NUMBER
 from rlx.record.lock import read_holder
 from rlx.record.track import is_number, last_metrics
+from rlx.regular import is_regular
 
 RECENT = 20
 """Number of last steps for the rate."""
@@ -60,13 +61,13 @@ def find_runs(folder: Path) -> Iterator[Path]:
     """Yield the folders of present and submitted runs, in the order of their names."""
     for place, below, files in os.walk(folder):
         below[:] = sorted(name for name in below if name not in NOT_IN)
-        if METRICS in files or SUMMARY in files or (Path(place) / LOGS / JOB).is_file():
+        if METRICS in files or SUMMARY in files or is_regular(Path(place) / LOGS / JOB):
             yield Path(place)
 
 
 def job_of(folder: Path) -> str:
     """Return the current or last SLURM job of a run."""
-    job = str(read_json(folder / LOGS / JOB).get("job") or read_holder(folder / LOCK).get("job", ""))
+    job = str(read_json(folder, LOGS, JOB).get("job") or read_holder(folder / LOCK).get("job", ""))
     return job if JOB_NUMBER.fullmatch(job) else ""
 
 
@@ -142,5 +143,5 @@ def steps_of(folder: Path, step: int, *, is_finished: bool) -> int | None:
     except FolderError:
         config = {}
     ended = read_json(folder / SUMMARY) if is_finished else {}
-    said = (part.get("steps") for part in (ended, config, read_json(folder / LOGS / JOB)))
+    said = (part.get("steps") for part in (ended, config, read_json(folder, LOGS, JOB)))
     return next((steps for steps in said if isinstance(steps, int) and steps >= step), None)

@@ -33,6 +33,7 @@ from rlx.launch.ending import (
 )
 from rlx.launch.slurm import Record, SlurmError, ask, find_job, requeue
 from rlx.record.folder import LOGS
+from rlx.regular import inside, make_inside, read_bounded
 
 FOLDER = "{folder}"
 NOT_ANSWERED = Record(state="UNKNOWN")
@@ -56,7 +57,7 @@ class StopSignals:
 def watch(command: Sequence[str], folder: Path, limit: int) -> int:
     """Start attempts until the run or this job ends; return the exit code."""
     words = [word.replace(FOLDER, str(folder)) for word in command]
-    (folder / LOGS).mkdir(parents=True, exist_ok=True)
+    make_inside(folder, LOGS)
     job = find_job() if os.environ.get("ENVIRONMENT") == "BATCH" else None
     signals = StopSignals()
     with handling(signals.receive):
@@ -79,7 +80,7 @@ def watch(command: Sequence[str], folder: Path, limit: int) -> int:
 def try_once(words: Sequence[str], folder: Path, job: str | None, signals: StopSignals) -> tuple[Attempt, int]:
     """Start the ranks and wait for their end or that of this job's time. After that time SLURM allows no later look."""
     before = newest_step(folder)
-    (folder / LOGS / ENDED).unlink(missing_ok=True)
+    (inside(folder, LOGS) / ENDED).unlink(missing_ok=True)
     signals.process = subprocess.Popen(words, start_new_session=True)
     code = wait(signals.process, job, signals)
     ended, after = read_end(folder), newest_step(folder)
@@ -129,7 +130,7 @@ def say(text: str) -> None:
 
 def find_folder(folders: Path, environ: Mapping[str, str] = os.environ) -> Path:
     """Return the run folder of this task of the job array."""
-    listed = json.loads(folders.read_text(encoding="utf-8"))
+    listed = json.loads(read_bounded(folders))
     return Path(listed[int(environ.get("SLURM_ARRAY_TASK_ID", 0))])
 
 

@@ -18,8 +18,20 @@ from safetensors import SafetensorError
 
 from rlx.hardware.pulse import nothing
 from rlx.record.folder import STEP, steps_in
+from rlx.regular import (
+    IrregularError,
+    inside,
+    make_inside,
+    open_regular,
+    read_bounded,
+    regular_files,
+    too_large,
+    write_aside,
+)
 
 MANIFEST, INDEX = "checksums.json", "index.json"
+LARGEST_JSON = 2**28
+"""Bytes of a checkpoint's file of JSON; the largest is its tokenizer's."""
 
 
 class CheckpointError(OSError):
@@ -33,7 +45,7 @@ def write_checkpoint(
     called after each file that is read again."""
     final, aside = folder / f"{STEP}{step}", folder / f".{STEP}{step}.partial"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_inside(folder.parent, folder.name)
         sweep(folder)
         aside.mkdir()
         write(aside)
@@ -62,13 +74,18 @@ def newest_good(folder: Path, progress: Callable[[], None] = nothing) -> tuple[P
 
 def faults(checkpoint: Path, progress: Callable[[], None] = nothing) -> list[str]:
     """List the faults of a checkpoint, file by file."""
-    if not checkpoint.is_dir():
-        return ["it is missing"]
+    try:
+        if not inside(checkpoint.parent, checkpoint.name).is_dir():
+            return ["it is missing"]
+        present = set(files(checkpoint))
+        for name in present:
+            require_small(checkpoint / name)
+    except IrregularError as error:
+        return [str(error)]
     try:
         manifest = {str(name): (int(size), str(sha)) for name, (size, sha) in read(checkpoint / MANIFEST).items()}
-    except (OSError, ValueError, AttributeError, TypeError):
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
         return [f"{MANIFEST} is missing or unreadable"]
-    present = set(files(checkpoint))
     found = [fault(checkpoint, name, expected, name in present, progress) for name, expected in manifest.items()]
     return [each for each in found if each]
 
@@ -89,25 +106,30 @@ def fault(checkpoint: Path, name: str, expected: tuple[int, str], present: bool,
 
 def files(folder: Path) -> list[str]:
     """List all files but the manifest, by relative path."""
-    found = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    found = (path.relative_to(folder).as_posix() for path in regular_files(folder))
     return sorted(name for name in found if name != MANIFEST)
 
 
+def require_small(path: Path) -> None:
+    """Refuse a file of JSON, which a loader parses at once, of more than LARGEST_JSON bytes."""
+    if path.suffix == ".json" and path.stat().st_size > LARGEST_JSON:
+        raise too_large(path, LARGEST_JSON)
+
+
 def digest(path: Path, progress: Callable[[], None] = nothing) -> tuple[int, str]:
-    with path.open("rb") as file:
-        found = path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()
+    with open_regular(path) as file:
+        found = os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest()
     progress()
     return found
 
 
 def put(path: Path, value: object) -> None:
-    """Write JSON and flush it to the disk."""
-    path.write_text(json.dumps(value, indent=1) + "\n")
-    flush(path)
+    """Write JSON, whole or not at all, and flush it to the disk."""
+    write_aside(path, json.dumps(value, indent=1) + "\n")
 
 
 def read(path: Path) -> dict[str, tuple[int, str]]:
-    return json.loads(path.read_text())
+    return json.loads(read_bounded(path, LARGEST_JSON))
 
 
 def flush(path: Path) -> None:
@@ -119,7 +141,7 @@ def flush(path: Path) -> None:
 
 
 def flush_tree(folder: Path, progress: Callable[[], None] = nothing) -> None:
-    for path in (*folder.rglob("*"), folder):
+    for path in (*regular_files(folder), *(Path(place) for place, _, _ in os.walk(folder))):
         flush(path)
         progress()
 
@@ -136,8 +158,8 @@ def replace_folder(aside: Path, final: Path) -> None:
 
 def list_checkpoints(folder: Path) -> list[int]:
     try:
-        return [int(step) for step in json.loads((folder / INDEX).read_text())]
-    except (OSError, ValueError, TypeError):
+        return [int(step) for step in json.loads(read_bounded(folder / INDEX))]
+    except (OSError, ValueError, TypeError, RecursionError):
         return []
 
 
@@ -150,9 +172,7 @@ def prune(folder: Path, keep: int) -> list[int]:
 
 
 def write_steps(folder: Path, steps: list[int]) -> None:
-    aside = folder / f".{INDEX}.partial"
-    put(aside, steps)
-    aside.replace(folder / INDEX)
+    put(folder / INDEX, steps)
     flush(folder)
 
 

@@ -19,6 +19,7 @@ from torch import Tensor
 from transformers.core_model_loading import revert_weight_conversion
 
 from rlx.model.expand import ROWS, TENSORS, write_actions
+from rlx.regular import read_bounded, write_aside
 
 PROGRESS = "learner.json"
 PIECE = 4 * 2**30
@@ -55,7 +56,7 @@ def write_model(folder: Path, model: Any, named: Iterable[tuple[str, Tensor]]) -
         write_actions(folder, model.actions, rows[ROWS])
     if len(set(files.values())) > 1:
         index = {"metadata": {"format": "pt"}, "weight_map": files}
-        (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2) + "\n")
+        write_aside(folder / "model.safetensors.index.json", json.dumps(index, indent=2) + "\n")
 
 
 def without_rows(named: Iterable[tuple[str, Tensor]], rows: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
@@ -127,8 +128,8 @@ class Tensors(Mapping[str, Tensor]):
 
 
 def write_progress(folder: Path, num_updates: int) -> None:
-    (folder / PROGRESS).write_text(json.dumps({"num_updates": num_updates}) + "\n")
+    write_aside(folder / PROGRESS, json.dumps({"num_updates": num_updates}) + "\n")
 
 
 def read_progress(folder: Path) -> int:
-    return int(json.loads((folder / PROGRESS).read_text())["num_updates"])
+    return int(json.loads(read_bounded(folder / PROGRESS))["num_updates"])

@@ -21,6 +21,7 @@ Legend: A actions, V vocabulary, H hidden size.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from rlx.model.shape import ACTIONS as NAMES
 from rlx.protocol.automaton import Actions
 from rlx.protocol.drawn import Initial
 from rlx.record.form import CodecError, ids, natural, record, require_list, string
+from rlx.regular import read_bounded, write_aside
 
 ROWS = "action_rows"
 """The parameter's name, in the model, among an engine's weights and in the file."""
@@ -107,7 +109,7 @@ def train_rows(base: Any) -> None:
 
 
 def write_actions(folder: Path, actions: Actions, rows_AH: Tensor) -> None:
-    (folder / NAMES).write_text(json.dumps(actions_to_json(actions), indent=1) + "\n", encoding="utf-8")
+    write_aside(folder / NAMES, json.dumps(actions_to_json(actions), indent=1) + "\n")
     save_file({ROWS: rows_AH}, folder / TENSORS, metadata={"format": "pt"})
 
 
@@ -127,7 +129,7 @@ def read_actions(folder: Path) -> tuple[Actions, Tensor] | None:
 
 def read_names(file: Path) -> Actions:
     """Read the actions of the rows beside a file; CodecError for what is no such file."""
-    return actions_from_json(json.loads(file.read_text(encoding="utf-8")), NAMES)
+    return actions_from_json(json.loads(read_bounded(Path(os.path.realpath(file)))), NAMES)
 
 
 def take_actions(model: Any, folder: Path) -> None:

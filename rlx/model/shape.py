@@ -95,20 +95,20 @@ def find_shape(model: Mapping[str, Any]) -> Shape | None:
     file = find_file(str(model["path"]), "config.json")
     if file is None:
         return _try_read(model.get("shape") or {})
-    shape = _try_read(read_json(file))
+    shape = _try_read(read_json(Path(os.path.realpath(file))))
     return None if shape is None else replace(shape, added=num_added(file.with_name(ACTIONS)))
 
 
 def num_added(file: Path) -> int:
     """Count the actions that the file beside a model names; 0 without the file."""
-    told = read_json(file).get("actions") if file.is_file() else None
+    told = read_json(Path(os.path.realpath(file))).get("actions") if file.is_file() else None
     return len(told) if isinstance(told, list) else 0
 
 
 def find_positions(path: str) -> int | None:
     """Return the number of tokens that a model was made for, where its config.json is here and says so."""
     file = find_file(path, "config.json")
-    found = read_json(file).get("max_position_embeddings") if file is not None else None
+    found = read_json(Path(os.path.realpath(file))).get("max_position_embeddings") if file is not None else None
     return found if isinstance(found, int) else None
 
 

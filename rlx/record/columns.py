@@ -23,18 +23,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from rlx.record.files import ASIDE
-from rlx.record.plain_yaml import read_bounded
 from rlx.record.results import Measured, measured_in
 from rlx.record.rows import MOST_NAMED, OTHERS, ROW, UNREADABLE, Builder, Row, measure_of
-from rlx.record.sound import open_regular
+from rlx.regular import ASIDE, LARGEST, LONGEST, open_new, open_regular, read_bounded
 
 MAGIC = b"rlxcols1"
 LENGTH = struct.Struct("<I")
-LARGEST = 2**31
-"""Bytes of a file of columns."""
-LONGEST = 2**26
-"""Bytes of a line; a longer one counts as damaged."""
+MOST_BYTES = 2**31
+"""Bytes of a file of columns, which has fewer than the episodes that it is of."""
 SKIPPED = 2**30
 """Bytes of a line after which the rest of its file is not read."""
 HEAD, TAIL = 4096, 65536
@@ -213,7 +209,7 @@ def state_of(file: BinaryIO) -> tuple[int, int]:
 def load_columns(path: Path) -> Columns | None:
     """Return the stored columns of a file; None where there are none that are whole."""
     try:
-        data = read_bounded(columns_path(path), LARGEST)
+        data = read_bounded(columns_path(path), min(os.lstat(path).st_size + LARGEST, MOST_BYTES))
         return columns_of(data)
     except (OSError, *UNREADABLE, struct.error):
         return None
@@ -250,7 +246,7 @@ def write_columns(path: Path, columns: Columns) -> None:
     aside = columns_path(path).with_suffix(f".{secrets.token_hex(4)}{ASIDE}")
     with suppress(OSError):
         try:
-            with open(aside, "xb") as file:
+            with open_new(aside) as file:
                 file.write(pack_columns(columns))
             os.replace(aside, columns_path(path))
         finally:

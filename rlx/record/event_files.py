@@ -13,6 +13,7 @@ from typing import Any
 from rlx.record.dashboard import Figures
 from rlx.record.folder import METRICS, TENSORBOARD
 from rlx.record.track import finite_numbers, lines_by_step, missing_lines
+from rlx.regular import inside
 
 
 @dataclass
@@ -40,7 +41,7 @@ class EventFiles:
     def _add(self, lines: Mapping[int, Mapping[str, Any]]) -> None:
         """Write these steps, into new files the first time."""
         if lines and self._writer is None:
-            self._writer = open_writer(self.folder / TENSORBOARD)
+            self._writer = open_writer(inside(self.folder, TENSORBOARD))
         for step, line in lines.items():
             self._write(step, line)
             self.last = step

@@ -32,12 +32,12 @@ import yaml
 
 from rlx.limits import to_text
 from rlx.record.codec import FORMAT
-from rlx.record.files import ASIDE, read_json, set_aside, write_aside
+from rlx.record.files import read_json, set_aside
 from rlx.record.lock import HeldError, hold
 from rlx.record.moved import with_present_keys, with_present_names
 from rlx.record.newer import with_newer_keys
-from rlx.record.plain_yaml import LARGEST, PlainError, read_bounded, read_plain
-from rlx.record.sound import leads_out
+from rlx.record.plain_yaml import PlainError, read_plain
+from rlx.regular import ASIDE, inside, read_bounded, regular_files, require_regular, write_aside
 
 FREE_KEYS = ("steps", "track", "hardware", "checkpoint", "objective")
 """Keys that may differ when a run is resumed: length, tracking, hardware (which changes rounding), checkpoints, and the
@@ -51,7 +51,7 @@ BOUND_KEYS = ("hardware.staleness", "hardware.importance_cap")
 CONFIG, METRICS, SUMMARY, RESULTS = "config.yaml", "metrics.jsonl", "summary.json", "results.md"
 LOCK, LOG, COMMAND = ".lock", "log.txt", "command.json"
 TRAJECTORIES, CHECKPOINTS, EVALUATIONS, RANKS, LOGS = "trajectories", "checkpoints", "evaluations", "ranks", "logs"
-TENSORBOARD = "tensorboard"
+TENSORBOARD, WANDB, FAILED = "tensorboard", "wandb", "failed"
 STEP = "step-"
 """Start of the name of a checkpoint, or of a file of training episodes."""
 RESTORE = "restore it, or choose another hydra.run.dir"
@@ -59,6 +59,8 @@ MARK = f"# A run of rlx, format {FORMAT}\n"
 """The first line of config.yaml."""
 BEFORE_CONFIG = (LOCK, LOG, LOGS, RANKS, "multirun.yaml", "rlx.log", ".hydra", ".submitit")
 """Names that a run's folder may hold before its configuration is written."""
+HYDRAS = (".hydra", "multirun.yaml", "rlx.log")
+"""Names that Hydra writes to before a run's own code begins."""
 HIDDEN = re.compile(r"\.(clock-|nfs).*|\..*\.part")
 
 
@@ -122,16 +124,10 @@ def read_config(folder: Path) -> dict[str, Any]:
     return with_present_names(with_present_keys(tree))
 
 
-def require_inside(folder: Path, name: str) -> None:
-    """Refuse a file of a run that is a link to a place outside: a stranger's folder names any file of the reader's."""
-    if leads_out(folder / name, folder):
-        raise FolderError(f"{folder / name} leads out of the run's folder; put the file itself there")
-
-
 def format_hint(folder: Path) -> str:
     """For the end of an error: whether a folder's configuration is from before a change of the format."""
     try:
-        first = read_bounded(folder / CONFIG, LARGEST)[: len(MARK)].decode(errors="replace")
+        first = read_bounded(folder / CONFIG)[: len(MARK)].decode(errors="replace")
     except OSError:
         return ""
     if first == MARK:
@@ -174,9 +170,9 @@ def refuse_differences(folder: Path, old: Mapping[str, Any], new: Mapping[str, A
 
 def refuse_fewer_steps(folder: Path, steps: Any) -> None:
     """Refuse a configuration that ends before the newest checkpoint, while the folder still has the one that it had."""
-    newest = max(steps_in(folder / CHECKPOINTS), default=0)
+    newest = max(steps_in(inside(folder, CHECKPOINTS)), default=0)
     if isinstance(steps, int) and steps < newest:
-        checkpoint = folder / CHECKPOINTS / f"{STEP}{newest}"
+        checkpoint = inside(folder, CHECKPOINTS) / f"{STEP}{newest}"
         raise FolderError(
             f"steps={steps}: {checkpoint} is past that; give steps={newest} or more, or choose another hydra.run.dir"
         )
@@ -190,7 +186,7 @@ def is_finished(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) ->
 
 def clear_asides(folder: Path) -> None:
     """Remove what a kill left half written in the folder of a run, which one process alone writes."""
-    for aside in (*folder.glob(f".*{ASIDE}"), *(folder / TRAJECTORIES).glob(f".*{ASIDE}")):
+    for aside in (*folder.glob(f".*{ASIDE}"), *inside(folder, TRAJECTORIES).glob(f".*{ASIDE}")):
         aside.unlink(missing_ok=True)
 
 
@@ -272,6 +268,17 @@ def refuse_place(folder: Path) -> None:
     except OSError as error:
         what = "is a link to nothing" if os.path.islink(folder) else f"cannot be a folder ({error.strerror})"
         raise FolderError(f"{to_text(folder)} {what}: choose another place") from None
+    refuse_irregular(folder)
+
+
+def refuse_irregular(folder: Path) -> None:
+    """Refuse a folder in which Hydra would write through a link, or into a pipe: it opens what is there."""
+    for name in HYDRAS:
+        path = inside(folder, name)
+        for _ in regular_files(path):
+            pass
+        if not path.is_dir():
+            require_regular(path)
 
 
 def reserve_folder(folder: str) -> str:

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from rlx.record.sound import open_regular
+from rlx.regular import open_new, open_regular
 
 HEADER = struct.Struct("<8sQQQ")
 MAGIC = b"rlxlines"
@@ -44,7 +44,7 @@ def line_at(path: Path, number: int) -> bytes:
 def find_start(path: Path, file: BinaryIO, number: int) -> int | None:
     """Return the offset of a line from a current index; None without one."""
     try:
-        with open(index_path(path), "rb") as index:
+        with open_regular(index_path(path)) as index:
             *of, num_lines = HEADER.unpack(index.read(HEADER.size))
             if of != state_of(path) or os.fstat(index.fileno()).st_size != HEADER.size + 8 * num_lines:
                 return None
@@ -89,7 +89,7 @@ def index_path(path: Path) -> Path:
 
 def state_of(path: Path) -> list[Any]:
     """Return the values by which an index recognises the unchanged file."""
-    found = path.stat()
+    found = os.lstat(path)
     return [MAGIC, found.st_size, found.st_mtime_ns]
 
 
@@ -98,7 +98,7 @@ def write_index(path: Path) -> None:
     aside = index_path(path).with_suffix(f".{secrets.token_hex(4)}.part")
     with suppress(OSError):
         try:
-            with open(aside, "xb") as index:
+            with open_new(aside) as index:
                 state, num_lines = state_of(path), 0
                 index.write(bytes(HEADER.size))
                 for starts in line_starts(path):
@@ -114,7 +114,7 @@ def write_index(path: Path) -> None:
 def line_starts(path: Path) -> Iterator[list[int]]:
     """Yield the offsets of lines, one block of the file at a time."""
     at, is_start = 0, True
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         while block := file.read(BLOCK):
             starts = [at] if is_start else []
             place = block.find(b"\n")

@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from rlx.record.plain_yaml import read_bounded
+from rlx.regular import descriptor, read_bounded
 
 POLL = 0.2
 """Seconds between attempts of a process that waits and reports it."""
@@ -82,7 +82,7 @@ def age(path: Path) -> float:
 def hold(path: Path, *, wait: bool = False, waiting: Callable[[str], None] | None = None) -> Iterator[None]:
     """Hold the lock while the block lasts. If another process has it, raise HeldError, unless `wait`. While another
     process has it, `waiting` is called repeatedly with the holder's name; it may raise to stop."""
-    with open(path, "a+", encoding="utf-8", opener=open_no_link) as file:
+    with open(path, "a+", encoding="utf-8", opener=descriptor) as file:
         while waiting is not None and is_locked(file):
             waiting(describe(read_holder(path)))
             time.sleep(POLL)
@@ -96,16 +96,6 @@ def hold(path: Path, *, wait: bool = False, waiting: Callable[[str], None] | Non
             over.set()
             thread.join()
             sign(file, None)
-
-
-def open_no_link(path: str, flags: int) -> int:
-    """Open a lock's file; OSError for a link: the file that a stranger's folder links to would be cleared."""
-    try:
-        return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-    except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
-        raise OSError(errno.ELOOP, "it is a link, where a lock should be: remove it", path) from None
 
 
 def is_locked(file: IO[str]) -> bool:

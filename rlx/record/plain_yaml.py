@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from rlx.console import one_line
-from rlx.record.sound import open_regular
+from rlx.regular import read_bounded
 
-LARGEST = 2**24
-"""Bytes of a file."""
 DEEPEST = 100
 """Values within each other."""
 LARGEST_OPTION = 2**18
@@ -126,18 +123,9 @@ def count_values(node: Any, known: dict[int, int]) -> int:
 
 def read_plain(path: Path) -> Any:
     """Read lists, mappings with text keys, text, numbers, booleans and nulls; OSError, PlainError or YAMLError."""
-    value = yaml.load(read_bounded(path, LARGEST).decode("utf-8"), Loader)
+    value = yaml.load(read_bounded(path).decode("utf-8"), Loader)
     require_plain(value)
     return value
-
-
-def read_bounded(path: Path, largest: int) -> bytes:
-    """Read a regular file of at most so many bytes; OSError for any other."""
-    with open_regular(path) as file:
-        data = file.read(largest + 1)
-    if len(data) > largest:
-        raise OSError(errno.EFBIG, f"it has more than {largest:,} bytes", str(path))
-    return data
 
 
 def require_plain(value: Any) -> None:

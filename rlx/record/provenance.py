@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import os
 import platform
 import re
 import sys
@@ -295,3 +296,13 @@ def version_of(package: str) -> str:
 def file_digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def named_imports() -> list[str]:
+    """Return the import path without entries that follow the current folder: the first, and relative ones of
+    PYTHONPATH."""
+    entries = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if "PYTHONPATH" in os.environ]
+    relative = {os.path.abspath(place) for place in entries if not os.path.isabs(place)}
+    first = set() if sys.flags.safe_path else {os.path.abspath(sys.path[0])}
+    places = {os.path.abspath(place) for place in sys.path} - relative - first
+    return [*places, *(place for place in entries if os.path.isabs(place))]

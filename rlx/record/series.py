@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from array import array
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlx.record.track import is_number, line_of
+from rlx.regular import lines_of as lines_of_file
+from rlx.regular import open_regular
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +68,8 @@ def series_of(steps: array[int], values: array[float]) -> Series:
 
 def lines_of(path: Path) -> Iterator[dict[str, Any] | None]:
     """Yield each line of the file, None for one that is torn or has no step."""
-    if not path.is_file():
+    if not os.path.lexists(path):
         return
-    with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
-        for text in file:
-            yield line_of(text)
+    with open_regular(path) as file:
+        for raw in lines_of_file(file):
+            yield line_of(raw.decode("utf-8", errors="replace"))

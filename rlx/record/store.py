@@ -8,6 +8,7 @@ is written, so a file may be shown in a terminal whatever a model said. A file a
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,11 +20,10 @@ from typing import Any
 from rlx.limits import MistakeError
 from rlx.record.codec import FORMAT, Notes, from_json, to_json
 from rlx.record.columns import save_columns
-from rlx.record.files import write_aside
 from rlx.record.folder import STEP, TRAJECTORIES
 from rlx.record.form import CodecError, natural, parse, record
 from rlx.record.index import write_index
-from rlx.record.sound import open_regular
+from rlx.regular import inside, lines_of, make_parent, open_regular, open_to_append, write_aside
 from rlx.types import Group, Trajectory
 
 
@@ -45,12 +45,12 @@ class Stored:
 
 def step_path(folder: Path, step: int) -> Path:
     """Return the file of the trajectories of a training step."""
-    return folder / TRAJECTORIES / f"{STEP}{step:06d}.jsonl"
+    return inside(folder, TRAJECTORIES) / f"{STEP}{step:06d}.jsonl"
 
 
 def stored_files(folder: Path) -> list[Path]:
     """A run's files of episodes: training steps in their order, then evaluations; StoreError where none was kept."""
-    files = sorted((folder / TRAJECTORIES).glob("*.jsonl"), key=lambda file: split_numbers(file.stem))
+    files = sorted(inside(folder, TRAJECTORIES).glob("*.jsonl"), key=lambda file: split_numbers(file.stem))
     if not files:
         raise StoreError(f"{folder} kept no trajectories")
     return sorted(files, key=lambda file: not file.stem.startswith(STEP))
@@ -76,7 +76,7 @@ def save(
 def save_lines(path: Path, values: Sequence[dict[str, Any]]) -> None:
     """Write the lines of these values to `path`, and its index and columns."""
     lines = list(map(line_of, values))
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_parent(path)
     write_aside(path, "".join(lines))
     write_index(path)
     save_columns(path, zip(map(len, lines), values, strict=True))
@@ -86,22 +86,23 @@ def save_lines(path: Path, values: Sequence[dict[str, Any]]) -> None:
 def growing(path: Path, *, max_rounds: int | None) -> Iterator[Callable[[Trajectory], None]]:
     """Add episodes to a file as they end, each on the disk's side before the next: a killed process leaves whole lines
     and at most one half written, which is cut off here together with whatever follows a damaged one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "ab", buffering=0) as file:
+    make_parent(path)
+    with open_to_append(path) as file:
         file.truncate(sum(len(raw) for raw, _ in good_lines(path)))
 
         def add(trajectory: Trajectory) -> None:
             file.write(line_of(value_of(0, max_rounds, trajectory)).encode())
+            file.flush()
 
         yield add
 
 
 def good_lines(path: Path) -> Iterator[tuple[bytes, Stored]]:
     """The lines of a file that was growing, up to the first that is not whole; none if there is no file."""
-    if not path.is_file():
+    if not os.path.lexists(path):
         return
-    with open(path, "rb") as file:
-        for number, raw in enumerate(file, start=1):
+    with open_regular(path) as file:
+        for number, raw in enumerate(lines_of(file), start=1):
             try:
                 yield raw, parse_line(raw, number)
             except CodecError:
@@ -128,7 +129,7 @@ def read(path: Path) -> Iterator[Stored]:
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}") from None
     with opened as file:
-        for number, raw in enumerate(file, start=1):
+        for number, raw in enumerate(lines_of(file), start=1):
             try:
                 yield parse_line(raw, number)
             except CodecError as error:

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from rlx.record.files import write_aside
 from rlx.record.folder import STEP
 from rlx.record.form import NATURAL, NUMBER, STRING, CodecError, in_order, made, many, parse
-from rlx.record.plain_yaml import LARGEST, read_bounded
+from rlx.regular import inside, make_parent, read_bounded, write_aside
 
 TIMES = "times"
 """Folder of a run, beside that of its trajectories, whose files equal runs have alike."""
@@ -63,12 +62,12 @@ Key = tuple[str, int, int]
 
 def times_path(folder: Path, step: int, rank: int) -> Path:
     """Return the file of the times of a training step, as one rank measured them."""
-    return folder / TIMES / f"{STEP}{step:06d}.{rank}.jsonl"
+    return inside(folder, TIMES) / f"{STEP}{step:06d}.{rank}.jsonl"
 
 
 def save_times(path: Path, episodes: Iterable[EpisodeTimes]) -> None:
     """Write a line for each episode."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_parent(path)
     write_aside(path, "".join(line_of(episode) for episode in episodes))
 
 
@@ -82,7 +81,7 @@ def line_of(episode: EpisodeTimes) -> str:
 def read_times(folder: Path, step: int) -> Mapping[Key, EpisodeTimes]:
     """Return the times of a step's episodes, of all ranks; lines that no run wrote are left out."""
     found: dict[Key, EpisodeTimes] = {}
-    for path in sorted((folder / TIMES).glob(f"{STEP}{step:06d}.*.jsonl")):
+    for path in sorted(inside(folder, TIMES).glob(f"{STEP}{step:06d}.*.jsonl")):
         for raw in read_lines(path):
             try:
                 episode: EpisodeTimes = LINE.read(parse(raw), "times")
@@ -95,6 +94,6 @@ def read_times(folder: Path, step: int) -> Mapping[Key, EpisodeTimes]:
 def read_lines(path: Path) -> list[bytes]:
     """Return the lines of a file; none of one that cannot be read."""
     try:
-        return read_bounded(path, LARGEST).splitlines()
+        return read_bounded(path).splitlines()
     except OSError:
         return []

@@ -13,15 +13,13 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from rlx.console import one_line
-from rlx.limits import MistakeError, above, near, within
-from rlx.record.files import write_aside
-from rlx.record.sound import open_regular
+from rlx.limits import CONSENT, MistakeError, above, near, within
+from rlx.regular import lines_of, open_regular, open_to_append, write_aside
 from rlx.types import Metrics
 
 CLOCK = ("time/", "rate/", "memory/")
@@ -34,10 +32,10 @@ Mode = Literal["auto", "online", "offline", "disabled"]
 class Track:
     """Trackers of a run, beside its metrics.jsonl."""
 
-    mode: Mode = "auto"
+    mode: Annotated[Mode, CONSENT] = "auto"
     """W&B: auto (online if logged in, else offline), online, offline or disabled."""
-    project: str = "rlx"
-    entity: str = ""
+    project: Annotated[str, CONSENT] = "rlx"
+    entity: Annotated[str, CONSENT] = ""
     """Team or user; empty for the login's."""
     group: str = ""
     name: str = ""
@@ -69,8 +67,8 @@ def append_metrics(path: Path, step: int, metrics: Metrics) -> None:
     """Append a step's line and flush it to the disk."""
     if "step" in metrics:
         raise ValueError("a metric cannot be called 'step'")
-    with open(path, "a", encoding="utf-8") as file:
-        file.write(metrics_line(step, metrics) + "\n")
+    with open_to_append(path) as file:
+        file.write(f"{metrics_line(step, metrics)}\n".encode())
         file.flush()
         os.fsync(file.fileno())
 
@@ -115,8 +113,9 @@ def texts_by_step(path: Path) -> dict[int, str]:
     `rlx metrics`, over 16,000 steps of 60 metrics.
     """
     found: dict[int, str] = {}
-    with open_regular(path) as source, TextIOWrapper(source, encoding="utf-8", errors="replace", newline="\n") as file:
-        for text in file:
+    with open_regular(path) as file:
+        for raw in lines_of(file):
+            text = raw.decode("utf-8", errors="replace")
             line = line_of(text)
             if line is not None and is_step(line["step"]):
                 found[line["step"]] = text
@@ -166,22 +165,22 @@ def truncate_metrics(path: Path, step: int) -> int:
     """Drop every line after `step`, which a resumed run writes again, and a torn last line. Return the last remaining
     step, or 0."""
     kept = [(line["step"], text) for line, text in _parsed_lines(path) if line["step"] <= step]
-    if path.exists():
+    if os.path.lexists(path):
         write_aside(path, "".join(text for _, text in kept))
     return max((number for number, _ in kept), default=0)
 
 
 def _parsed_lines(path: Path) -> list[tuple[dict[str, Any], str]]:
     """Return each line, parsed and as text. Torn lines and lines without metrics are left out."""
-    return _parsed(path.read_bytes() if path.is_file() else b"")
-
-
-def _parsed(raw: bytes) -> list[tuple[dict[str, Any], str]]:
     lines: list[tuple[dict[str, Any], str]] = []
-    for text in raw.decode("utf-8", errors="replace").splitlines(keepends=True):
-        line = line_of(text)
-        if line is not None:
-            lines.append((line, text))
+    if not os.path.lexists(path):
+        return lines
+    with open_regular(path) as file:
+        for raw in lines_of(file):
+            text = raw.decode("utf-8", errors="replace")
+            line = line_of(text)
+            if line is not None:
+                lines.append((line, text))
     return lines
 
 

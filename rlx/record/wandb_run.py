@@ -16,9 +16,9 @@ from typing import Any
 from rlx.console import clean_value, one_line
 from rlx.record.dashboard import Figures
 from rlx.record.episode_table import COLUMNS, episode_rows
-from rlx.record.files import write_aside
-from rlx.record.folder import METRICS, read_config
+from rlx.record.folder import METRICS, WANDB, read_config
 from rlx.record.track import Track, finite_numbers, lines_by_step, missing_lines
+from rlx.regular import inside, is_regular, make_inside, read_text, write_aside
 
 PASS_AT = re.compile(r"(?P<policy>[^/]+)/pass@(?P<k>\d+)")
 PASS_COLUMNS = ("policy", "k", "pass@k", "low", "high")
@@ -63,8 +63,7 @@ class WandbRun:
 
 def tables_of(figures: Figures, episodes: list[list[Any]]) -> dict[str, Any]:
     """Return W&B's tables and the plots that are drawn of them, each below its section."""
-    import wandb
-
+    wandb = import_wandb()
     found: dict[str, Any] = {}
     passes = pass_rows(figures)
     if passes:
@@ -85,6 +84,21 @@ def pass_rows(figures: Figures) -> list[list[Any]]:
     return sorted(rows, key=lambda row: row[:2])
 
 
+def import_wandb() -> Any:
+    """Import W&B so that it takes the server, the key and all other settings from the environment and the user's home
+    alone.
+
+    W&B would also read `wandb/settings` of the current folder, which may be a downloaded run's, and send the key to
+    the server that the file names. No setting of its own turns that off.
+    """
+    import wandb
+
+    setattr(wandb.Settings, "settings_workspace", property(lambda _: os.devnull))  # noqa: B010, mypy sees a method
+    if wandb.Settings().read_system_settings()._local_path != Path(os.devnull):
+        raise RuntimeError("this version of W&B reads settings of the current folder, which may be a stranger's")
+    return wandb
+
+
 def open_wandb(track: Track, folder: Path, config: Mapping[str, Any]) -> WandbRun:
     """Open W&B's run: online if the mode says so or, with `auto`, if the user is logged in. An unreachable server makes
     it offline.
@@ -92,8 +106,7 @@ def open_wandb(track: Track, folder: Path, config: Mapping[str, Any]) -> WandbRu
     With `auto`, W&B's variable WANDB_MODE comes first. W&B cannot go back to the step of a checkpoint: `resume` is
     unset, so that a resumed run replaces the run of the same id.
     """
-    import wandb
-
+    wandb = import_wandb()
     mode = os.environ.get("WANDB_MODE", "auto") if track.mode == "auto" else track.mode
     online = mode == "online" or (mode == "auto" and is_logged_in())
     settings = wandb.Settings(init_timeout=track.timeout, silent=True, console="off", disable_git=True)
@@ -121,8 +134,7 @@ def open_wandb(track: Track, folder: Path, config: Mapping[str, Any]) -> WandbRu
 
 def is_logged_in() -> bool:
     """Return True if W&B's server accepts the user's key."""
-    import wandb
-
+    wandb = import_wandb()
     try:
         return wandb.login(prompt=False, timeout=10) is True
     except wandb.errors.CommError:
@@ -131,7 +143,7 @@ def is_logged_in() -> bool:
 
 def closed_mark(folder: Path) -> Path:
     """Return the file that says that W&B has written all that the last start of the run gave it."""
-    return folder / "wandb" / "closed"
+    return inside(folder, WANDB) / "closed"
 
 
 def record_again(folder: Path) -> None:
@@ -145,13 +157,12 @@ def record_again(folder: Path) -> None:
 def sweep_of(folder: Path) -> str:
     """Return the name of the sweep that a run's folder is part of; empty if it is part of none."""
     sweep = folder.parent
-    return one_line(f"{sweep.parent.name}/{sweep.name}", 120) if (sweep / SWEEP).is_file() else ""
+    return one_line(f"{sweep.parent.name}/{sweep.name}", 120) if is_regular(sweep / SWEEP) else ""
 
 
 def run_id(folder: Path) -> str:
     """Return the run's id for W&B, the same across resumes."""
-    path = folder / "wandb" / "run-id"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
+    path = make_inside(folder, WANDB) / "run-id"
+    if not os.path.lexists(path):
         write_aside(path, uuid.uuid4().hex[:12])
-    return path.read_text(encoding="utf-8").strip()
+    return read_text(path).strip()

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rlx.console import format_count
-from rlx.record.files import write_aside
 from rlx.record.folder import make_folder
+from rlx.regular import write_aside
 from rlx.report.card import card_section
 from rlx.report.cohorts import Cohort, cohorts_of
 from rlx.report.document import Document, Section, files_of

@@ -24,7 +24,6 @@ from rlx.record.folder import (
     FolderError,
     flatten,
     read_config,
-    require_inside,
 )
 from rlx.record.series import Columns, Series, read_columns
 from rlx.record.store import split_numbers
@@ -132,7 +131,6 @@ UNREADABLE = (FolderError, SummaryError, MistakeError, OSError, ValueError, Recu
 def attempt(read: Callable[[], T], instead: T, record: RunRecord, file: str) -> tuple[T, tuple[Damage, ...]]:
     """Return what is read, or `instead` with the damage."""
     try:
-        require_inside(record.folder, file)
         return read(), ()
     except UNREADABLE as error:
         return instead, (Damage(place=f"{record.name}/{file}", what=reason_of(error, record)),)

@@ -28,20 +28,21 @@ from rlx.preflight.memory import budgets
 from rlx.preflight.memory_amounts import Amount
 from rlx.preflight.metric_names import is_among, judged_by
 from rlx.preflight.prospect import Prospect
-from rlx.record.files import write_aside
 from rlx.record.folder import METRICS, RESULTS, hold_folder
 from rlx.record.track import require_numbers
+from rlx.regular import read_text, write_aside
 from rlx.report.build import report_of, write_report
 from rlx.report.document import HTML, Picture, Section
 from rlx.report.pictures import Distribution, figures_in
 from rlx.report.runs import read_runs
 from rlx.report.training import is_wanted
-from rlx.reproduce.against import paper_of, read_presets
+from rlx.reproduce.against import paper_of
 from rlx.reproduce.arm import Arm
 from rlx.reproduce.files import read_reproduction
 from rlx.reproduce.jobs import play_all
 from rlx.reproduce.measurements import Findings, check_measured, measure_more
 from rlx.reproduce.members import Member, Runs, folders_of, last_checkpoint, members_of, words_of
+from rlx.reproduce.papers import read_presets
 from rlx.reproduce.report import Measured, cost_table, measure_runs, pictures_of, report_tables, report_text
 from rlx.reproduce.reproduction import Reproduction, ReproductionError, refuse_word
 from rlx.reproduce.shared import Shared, shares_of
@@ -264,7 +265,7 @@ def draw_pictures(what: Reproduction, found: Measured) -> dict[str, str]:
 
 def rows_section(tables: Sequence[Table], more: Findings, pictures: Mapping[str, str], folder: Path) -> Section:
     """Return the reproduction's own section of its page: what is expected and claimed, rows and gains, and pictures."""
-    measured = {file: (folder / file).read_text(encoding="utf-8") for file in more.files if file.endswith(".svg")}
+    measured = {file: read_text(folder / file) for file in more.files if file.endswith(".svg")}
     drawings = [
         Picture(name=f"own-{Path(file).stem}", title=Path(file).stem.replace("_", " ").capitalize(), svg=text)
         for file, text in {**pictures, **measured}.items()

@@ -16,6 +16,7 @@ from rlx.console import Screen, duration
 from rlx.hardware.interrupt import listen
 from rlx.record.folder import CONFIG, LOCK, is_finished, read_config, refuse_differences
 from rlx.record.lock import HeldError, hold
+from rlx.regular import make_parent, open_to_append
 from rlx.reproduce.members import Member
 from rlx.reproduce.shared import Shared, choose
 
@@ -98,9 +99,9 @@ def begin(member: Member, words: Sequence[str], screen: Screen) -> Playing | Non
     run = build_run(compose(words), member.folder)
     submitted = any(word.startswith("hydra/launcher=") for word in words)
     verb = "launch" if run.hardware.num_processes > 1 and not submitted else "train"
-    member.folder.parent.mkdir(parents=True, exist_ok=True)
+    make_parent(member.folder)
     command = [sys.executable, "-m", "rlx", verb, *words, f"hydra.run.dir={member.folder}"]
-    with open(log_of(member), "ab") as log:
+    with open_to_append(log_of(member)) as log:
         log.write(f"$ {shlex.join(command)}\n".encode())
         log.flush()
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)

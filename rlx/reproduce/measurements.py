@@ -37,10 +37,11 @@ from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.laboratory import refuse_algorithm
 from rlx.hardware.packages import lacks
 from rlx.limits import near
-from rlx.record.files import read_json, write_aside
+from rlx.record.files import read_json
 from rlx.record.folder import digest_of
 from rlx.record.form import NUMBER, CodecError, made, named
 from rlx.record.provenance import provenance_of
+from rlx.regular import write_aside
 from rlx.reproduce.comparisons import comparison_table
 from rlx.reproduce.members import Runs
 from rlx.reproduce.reproduction import Reproduction, ReproductionError
@@ -200,7 +201,7 @@ def policy_states(what: Policies, runs: Runs, folder: Path) -> dict[str, list[St
 
 def states_of_seed(place: Path, which: str, file: Path, inspection: Inspection) -> list[State]:
     """Measure a policy of the run in this folder."""
-    run = build_run(load_tree(place), place)
+    run = build_run(load_tree(place, tracks=False), place)
     return measure_or_read(run, start_model(run) if which == "start" else trained_model(run), file, inspection)
 
 

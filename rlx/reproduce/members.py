@@ -9,6 +9,7 @@ from statistics import median
 
 from rlx.record.folder import CHECKPOINTS, METRICS, STEP, read_config
 from rlx.record.track import numbers_in
+from rlx.regular import inside
 from rlx.reproduce.arm import Arm, in_order
 from rlx.reproduce.reproduction import Reproduction, ReproductionError
 
@@ -78,7 +79,7 @@ def words_of(what: Reproduction, member: Member, runs: Runs) -> tuple[str, ...]:
 
 def last_checkpoint(run: Path) -> Path:
     """Return the last checkpoint of a finished run; ReproductionError where it is gone."""
-    found = run / CHECKPOINTS / f"{STEP}{read_config(run)['steps']}"
+    found = inside(run, CHECKPOINTS) / f"{STEP}{read_config(run)['steps']}"
     if not found.is_dir():
         raise ReproductionError(f"{found}, which another run goes on from, is gone: remove {run}, and it is made again")
     return found

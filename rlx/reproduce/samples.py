@@ -10,6 +10,7 @@ import numpy as np
 
 from rlx.record.folder import TRAJECTORIES
 from rlx.record.store import read
+from rlx.regular import inside
 from rlx.report.panels import Sample
 from rlx.report.pictures import Distribution
 from rlx.rollout.measure import describe
@@ -26,7 +27,7 @@ def sample_of(runs: Sequence[Path], evaluation: str, picture: Distribution) -> S
     values: list[float] = []
     num_episodes = 0
     for run in runs:
-        for stored in read(run / TRAJECTORIES / f"{evaluation}.jsonl"):
+        for stored in read(inside(run, TRAJECTORIES) / f"{evaluation}.jsonl"):
             episode = stored.trajectory
             if picture.part and episode.task.env != picture.part:
                 continue

@@ -24,8 +24,9 @@ from typing import BinaryIO
 import numpy as np
 
 from rlx.limits import MistakeError
+from rlx.regular import open_to_append, read_bounded, write_aside
 from rlx.retrieval.encoder import PACKAGES, load_encoder
-from rlx.retrieval.folder import ABOUT, ENGINES, FORMAT, About, one_line, read_about, write_about, write_atomically
+from rlx.retrieval.folder import ABOUT, ENGINES, FORMAT, About, one_line, read_about, write_about
 from rlx.retrieval.page import Retriever
 from rlx.retrieval.source import page_of, read_fields
 from rlx.retrieval.store import BEGINS, PAGES, PageStore, line_of, write_urls
@@ -71,7 +72,7 @@ def build_index(pages: Path, folder: Path, *, engine: str, encoder: str = "", te
     """Build the index, or finish the one that a killed build began with the same settings."""
     check_engine(engine, encoder)
     settings = settings_of(pages, engine, encoder)
-    if (folder / ABOUT).exists():
+    if os.path.lexists(folder / ABOUT):
         raise MistakeError(f"{folder} has an index already; choose another folder, or remove it: rm -r {folder}")
     progress = begin(folder, settings)
     with lock(folder):
@@ -123,13 +124,13 @@ def settings_of(pages: Path, engine: str, encoder: str) -> Settings:
 def begin(folder: Path, settings: Settings) -> Progress:
     """Return the progress in a folder that a build began, or make the folder; refuse any other."""
     path = folder / BUILDING
-    if not path.exists():
+    if not os.path.lexists(path):
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise MistakeError(f"{folder} is there and is no index; choose a new folder, as nothing is overwritten")
         folder.mkdir(parents=True, exist_ok=True)
         keep(folder, Progress(settings=settings))
     try:
-        told = json.loads(path.read_bytes())
+        told = json.loads(read_bounded(path))
         progress = Progress(**{**told, "settings": Settings(**told["settings"])})
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise MistakeError(f"{path} cannot be read ({one_line(error)}); remove the folder: rm -r {folder}") from None
@@ -141,13 +142,13 @@ def begin(folder: Path, settings: Settings) -> Progress:
 
 
 def keep(folder: Path, progress: Progress) -> Progress:
-    write_atomically(folder / BUILDING, json.dumps(asdict(progress)).encode())
+    write_aside(folder / BUILDING, json.dumps(asdict(progress)))
     return progress
 
 
 @contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    with open(folder / LOCK, "w") as file:
+    with open_to_append(folder / LOCK) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -160,7 +161,7 @@ def copy_pages(folder: Path, progress: Progress, tell: Tell) -> Progress:
     if progress.is_read:
         return progress
     path = Path(progress.settings.pages)
-    with open(path, "rb") as source, open(folder / PAGES, "ab") as copy, open(folder / BEGINS, "ab") as begins:
+    with open(path, "rb") as source, open_to_append(folder / PAGES) as copy, open_to_append(folder / BEGINS) as begins:
         source.seek(progress.source)
         copy.truncate(progress.copied)
         begins.truncate(8 * progress.num_pages)

@@ -13,9 +13,10 @@ from threading import Lock
 import numpy as np
 
 from rlx.limits import MistakeError
+from rlx.regular import open_to_append, require_regular
 from rlx.retrieval.encoder import Encoder
 from rlx.retrieval.page import Hit, Page
-from rlx.retrieval.store import PageStore
+from rlx.retrieval.store import PageStore, map_file
 from rlx.retrieval.words import LONGEST_QUERY
 
 ROWS, INDEX = "rows.data", "rows.faiss"
@@ -66,8 +67,8 @@ def write_rows(folder: Path, pages: PageStore, encoder: Encoder, tell: Callable[
 
     size = encoder.encode(["a"], is_query=False).shape[1]
     path = folder / ROWS
-    done = path.stat().st_size // (4 * size) if path.exists() else 0
-    with open(path, "ab") as file:
+    with open_to_append(path) as file:
+        done = os.fstat(file.fileno()).st_size // (4 * size)
         file.truncate(done * 4 * size)
         for begin in range(done, len(pages), BATCH):
             some = [pages[number] for number in range(begin, min(begin + BATCH, len(pages)))]
@@ -78,8 +79,9 @@ def write_rows(folder: Path, pages: PageStore, encoder: Encoder, tell: Callable[
         os.fsync(file.fileno())
     index = faiss.IndexFlatIP(size)
     if len(pages):
-        rows = np.memmap(path, np.float32, "r", shape=(len(pages), size))
+        rows = map_file(path, np.float32).reshape(len(pages), size)
         for begin in range(0, len(pages), 2**14):
             index.add(np.ascontiguousarray(rows[begin : begin + 2**14]))
+    require_regular(folder / INDEX)
     faiss.write_index(index, str(folder / INDEX))
     path.unlink()

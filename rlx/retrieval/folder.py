@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from rlx.limits import MistakeError, near
+from rlx.regular import is_regular, read_bounded, regular_files, write_aside
 
 FORMAT = 1
 ABOUT = "index.json"
@@ -46,11 +47,11 @@ def read_about(folder: Path) -> About:
     """Return index.json of a whole index of this format; MistakeError says in one line what is wrong."""
     path = folder / ABOUT
     try:
-        told = json.loads(path.read_bytes())
+        told = json.loads(read_bounded(path))
     except FileNotFoundError:
-        what = "is not finished" if (folder / "building.json").exists() else "is no index folder: it has no index.json"
+        what = "is not finished" if is_regular(folder / "building.json") else "is no index folder: it has no index.json"
         raise MistakeError(f"{folder} {what}; {AGAIN}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise MistakeError(f"{path} cannot be read ({one_line(error)}); {AGAIN}") from None
     if not isinstance(told, dict) or told.get("format") != FORMAT:
         theirs = told.get("format") if isinstance(told, dict) else None
@@ -58,8 +59,12 @@ def read_about(folder: Path) -> About:
             f"{folder} is an index of format {theirs!r:.40}, and this rlx reads format {FORMAT}; {AGAIN}"
         )
     about = parse_about(path, told)
+    try:
+        present = set(regular_files(folder))
+    except OSError as error:
+        raise MistakeError(f"{error}; {AGAIN}") from None
     for name, size in about.files.items():
-        check_file(folder / name, size)
+        check_file(folder / name, size, present)
     return about
 
 
@@ -82,11 +87,10 @@ def is_inside(name: str) -> bool:
     return not os.path.isabs(name) and ".." not in Path(name).parts
 
 
-def check_file(path: Path, size: int) -> None:
-    try:
-        found = path.stat().st_size
-    except OSError:
-        raise MistakeError(f"{path} is missing from the index; {AGAIN}") from None
+def check_file(path: Path, size: int, present: Set[Path]) -> None:
+    if path not in present:
+        raise MistakeError(f"{path} is missing from the index; {AGAIN}")
+    found = path.stat().st_size
     if found != size:
         what = "it was cut short" if found < size else "it was changed"
         raise MistakeError(f"{path} has {found} bytes, and the index names {size}: {what}; {AGAIN}")
@@ -97,15 +101,13 @@ def write_about(folder: Path, *, engine: str, encoder: str, num_pages: int, dige
     about = About(
         engine=engine, encoder=encoder, num_pages=num_pages, digest=digest, files=sizes_of(folder, all_files(folder))
     )
-    write_atomically(folder / ABOUT, json.dumps(asdict(about), indent=1).encode())
+    write_aside(folder / ABOUT, json.dumps(asdict(about), indent=1))
     return about
 
 
 def all_files(folder: Path) -> list[Path]:
     skipped = (ABOUT, "building.json", "building.lock")
-    return sorted(
-        path for path in folder.rglob("*") if path.is_file() and path.name not in skipped and is_content(path)
-    )
+    return sorted(path for path in regular_files(folder) if path.name not in skipped and is_content(path))
 
 
 def is_content(path: Path) -> bool:
@@ -115,16 +117,6 @@ def is_content(path: Path) -> bool:
 
 def sizes_of(folder: Path, files: Iterable[Path]) -> dict[str, int]:
     return {path.relative_to(folder).as_posix(): path.stat().st_size for path in files}
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file that is either whole or not there."""
-    aside = path.with_name(path.name + ".new")
-    with open(aside, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
 
 
 def one_line(error: Exception) -> str:

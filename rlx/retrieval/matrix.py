@@ -8,11 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from rlx.limits import MistakeError
+from rlx.regular import read_bounded, write_aside
 from rlx.retrieval.memory import build_matrix, word_ids
 from rlx.retrieval.page import Hit, Page
 from rlx.retrieval.scoring import Matrix, best
 from rlx.retrieval.store import PageStore, map_file
 
+LARGEST_VOCABULARY = 2**31
+"""Bytes of the words of an index, which are held in memory."""
 VOCABULARY, DATA, COLUMNS, ROWS = "words.txt", "scores.data", "scores.begins", "scores.pages"
 
 
@@ -21,7 +24,7 @@ class MatrixRetriever:
 
     def __init__(self, folder: Path, edition: str) -> None:
         self.pages = PageStore(folder)
-        known = (folder / VOCABULARY).read_text(encoding="utf-8", errors="surrogatepass")
+        known = read_bounded(folder / VOCABULARY, LARGEST_VOCABULARY).decode("utf-8", "surrogatepass")
         self.vocabulary = {word: number for number, word in enumerate(known.split("\n"))} if known else {}
         data, columns, rows = (
             map_file(folder / name, kind) for name, kind in ((DATA, np.float64), (COLUMNS, np.int64), (ROWS, np.int32))
@@ -55,7 +58,7 @@ class MatrixRetriever:
 def write_matrix(folder: Path, pages: PageStore) -> None:
     """Write the scores of all words, which needs about 60 bytes of memory for each distinct word of a page."""
     vocabulary, matrix = build_matrix(f"{page.title} {page.text}" for page in pages)
-    (folder / VOCABULARY).write_text("\n".join(vocabulary), encoding="utf-8", errors="surrogatepass")
+    write_aside(folder / VOCABULARY, "\n".join(vocabulary).encode("utf-8", "surrogatepass"))
     found = matrix or Matrix(np.zeros(0), np.zeros(0, np.int32), np.zeros(1, np.int64), 0)
     for name, numbers in ((DATA, found.data), (COLUMNS, found.begins), (ROWS, found.pages)):
-        numbers.tofile(folder / name)
+        write_aside(folder / name, numbers.tobytes())

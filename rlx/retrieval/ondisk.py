@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rlx.limits import MistakeError
+from rlx.regular import make_inside
 from rlx.retrieval.page import Hit, Page
 from rlx.retrieval.store import PageStore
 from rlx.retrieval.words import query_words, words
@@ -91,8 +92,7 @@ def open_tantivy(folder: Path) -> Any:
     """Open the folder's tantivy index, or make it."""
     import tantivy
 
-    path = folder / FOLDER
-    path.mkdir(exist_ok=True)
+    path = make_inside(folder, FOLDER)
     index = tantivy.Index(schema(), str(path))
     spaces = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build()
     index.register_tokenizer("spaces", spaces)  # words are cut by rlx, equally for all engines

@@ -3,13 +3,13 @@
     POST /retrieve, POST /access, and GET /health: {"rlx", "edition", "queries", "hit_rate", "searches"}
 
 Calls that wait are searched for together, and answers are kept. There is no secret: whoever reaches the server may
-search, so it listens on 127.0.0.1 unless told otherwise.
+search, so it listens on 127.0.0.1 unless told otherwise. Web pages are refused.
 """
 
 from __future__ import annotations
 
 from rlx import __version__
-from rlx.http import Call, Server
+from rlx.http import Call, RefusedError, Server
 from rlx.retrieval.batch import Batched, Cached
 from rlx.retrieval.page import Retriever
 from rlx.retrieval.protocol import DEFAULT_TOP_K, dump, read_query, read_urls, write_hits, write_pages
@@ -54,6 +54,12 @@ class RetrievalCall(Call):
     """One connection and its calls."""
 
     server: RetrievalServer
+
+    def admit(self) -> None:
+        """Refuse web pages: a page may ask any server that its reader reaches, and no other client names an origin."""
+        self.require_host()
+        if self.headers.get("Origin") is not None:
+            raise RefusedError(403, "the call is a web page's, and none may search here")
 
     def do_GET(self) -> None:
         self.answer({"/health": lambda: dump(self.server.counts())})

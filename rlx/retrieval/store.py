@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlx.limits import MistakeError
+from rlx.regular import open_regular, write_aside
 from rlx.retrieval.page import Page
 
 PAGES, BEGINS, HASHES, PLACES = "pages.jsonl", "pages.begins", "urls.hashes", "urls.pages"
@@ -26,8 +27,8 @@ class PageStore:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / PAGES
-        self.file = open(self.path, "rb", buffering=0)  # noqa: SIM115, as long as the store
-        self.size = self.path.stat().st_size
+        self.file = open_regular(self.path)
+        self.size = os.fstat(self.file.fileno()).st_size
         self.begins = map_file(folder / BEGINS, np.int64)
         self.hashes = map_file(folder / HASHES, np.uint64)
         self.places = map_file(folder / PLACES, np.int64)
@@ -75,8 +76,8 @@ def hash_of(url: str) -> np.uint64:
 
 def write_urls(folder: Path) -> None:
     """Write the table of addresses, from the stored pages."""
-    (folder / HASHES).write_bytes(b"")
-    (folder / PLACES).write_bytes(b"")
+    write_aside(folder / HASHES, b"")
+    write_aside(folder / PLACES, b"")
     pages = PageStore(folder)
     found, places = array("Q"), array("q")
     for number, page in enumerate(pages):
@@ -86,10 +87,11 @@ def write_urls(folder: Path) -> None:
     pages.close()
     hashes = np.array(found, np.uint64)
     order = np.argsort(hashes, kind="stable")
-    (folder / HASHES).write_bytes(hashes[order].tobytes())
-    (folder / PLACES).write_bytes(np.array(places, np.int64)[order].tobytes())
+    write_aside(folder / HASHES, hashes[order].tobytes())
+    write_aside(folder / PLACES, np.array(places, np.int64)[order].tobytes())
 
 
 def map_file(path: Path, kind: type) -> NDArray:
     """Map a file of numbers into memory; an empty file cannot be mapped."""
-    return np.asarray(np.memmap(path, kind, "r")) if path.stat().st_size else np.zeros(0, kind)
+    with open_regular(path) as file:
+        return np.asarray(np.memmap(file, kind, "r")) if os.fstat(file.fileno()).st_size else np.zeros(0, kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -24,9 +25,9 @@ from rlx.evaluate.benchmarks import (
 from rlx.evaluate.summary import without_infinities
 from rlx.model.load import Model, load_base, load_tokenizer, source_of
 from rlx.record.command import LONGEST
-from rlx.record.files import write_aside
 from rlx.record.folder import EVALUATIONS, digest_of
 from rlx.record.provenance import distributions_of, versions_of
+from rlx.regular import inside, read_bounded, write_aside
 from rlx.run.evaluation_run import newest_of, refuse_trained
 from rlx.run.execution import Execution, open_run
 from rlx.run.report import WIDE
@@ -58,7 +59,7 @@ def benchmark_run(run: Run, settings: Benchmarks, screen: Screen | None = None) 
     start = replace(run.model, lora=None)
     subject = Subject(after=replace(start, path=str(newest)), before=start, steps=int(newest.name.partition("-")[2]))
     key = result_key(run, settings, subject)
-    folder = run.folder / EVALUATIONS / f"{newest.name}-benchmarks-{digest_of(key)[:8]}"
+    folder = inside(run.folder, EVALUATIONS, f"{newest.name}-benchmarks-{digest_of(key)[:8]}")
     return evaluate_in(replace(run, folder=folder), settings, subject, key, screen, notes)
 
 
@@ -145,10 +146,10 @@ def score(execution: Execution, model: Model, tasks: dict[str, Any], settings: B
 
 def read_result(path: Path, key: Mapping[str, Any]) -> list[Row] | None:
     """Return the rows of a result with the same key; None where there is none. Another result is not overwritten."""
-    if not path.exists():
+    if not os.path.lexists(path):
         return None
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(read_bounded(path))
         found, rows = value["key"], [row_from_json(row) for row in value["rows"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BenchmarkError(f"{path} cannot be read ({type(error).__name__}): move it away") from None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 
 from rlx.evaluate.summary import Summary
-from rlx.record.files import write_aside
 from rlx.record.folder import RESULTS, TRAJECTORIES
+from rlx.regular import inside, write_aside
 from rlx.run.execution import Execution
 from rlx.run.report import left_in, num_held_out, results_text, tables_of
 from rlx.table import to_rich
@@ -31,7 +31,7 @@ def next_commands(execution: Execution) -> list[list[str]]:
     first, and the page that shows everything last, at an episode."""
     run, folder = execution.run, str(execution.run.folder)
     commands = [["rlx", "show", folder, "--best"]]
-    if any((run.folder / TRAJECTORIES).glob("start-*.jsonl")):
+    if any(inside(run.folder, TRAJECTORIES).glob("start-*.jsonl")):
         commands.append(["rlx", "compare", folder])
     num = run.evaluate.num_tasks
     if execution.checkpoints.exists() and num_held_out(run, num + 1) > num:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from rlx.evaluate.evaluate import EvaluateError
 from rlx.evaluate.summary import Summary
 from rlx.learner.checkpoint import newest_good, weights_of
 from rlx.record.folder import CHECKPOINTS, EVALUATIONS, FREE_KEYS, METRICS, STEP, digest_of
+from rlx.regular import inside
 from rlx.run.closing import show_results
 from rlx.run.ending import end, read_finished, record_end
 from rlx.run.execution import Execution, fetch_first, open_run
@@ -35,7 +37,7 @@ def at_newest(run: Run) -> tuple[Run, str, list[str]]:
     """Return the evaluation of a run's newest good checkpoint as a run of its own, its label, and notes."""
     newest, notes = newest_of(run)
     model = replace(run.model, path=str(newest), lora=None)
-    folder = run.folder / EVALUATIONS / evaluation_name(run, newest)
+    folder = inside(run.folder, EVALUATIONS, evaluation_name(run, newest))
     steps = int(newest.name.removeprefix(STEP))
     label = f"{name_of(run.config['algo'])}, {newest.name}"
     return replace(run, model=model, folder=folder, steps=steps), label, notes
@@ -43,7 +45,7 @@ def at_newest(run: Run) -> tuple[Run, str, list[str]]:
 
 def newest_of(run: Run) -> tuple[Path, list[str]]:
     """Return a run's newest good checkpoint, and notes on newer ones that are damaged."""
-    newest, notes = newest_good(run.folder / CHECKPOINTS)
+    newest, notes = newest_good(inside(run.folder, CHECKPOINTS))
     if newest is None:
         raise EvaluateError("; ".join([*notes, f"{run.folder} has no checkpoint to evaluate: {NO_CHECKPOINT}"]))
     return newest, notes
@@ -84,7 +86,7 @@ def play_model(execution: Execution) -> Summary:
 
 def refuse_trained(folder: Path) -> None:
     """Refuse a folder that holds a training run: an evaluation would write over its files."""
-    if (folder / METRICS).exists() or (folder / CHECKPOINTS).exists():
+    if any(os.path.lexists(folder / name) for name in (METRICS, CHECKPOINTS)):
         raise EvaluateError(
             f"{folder} is a run's own folder: rlx eval run={folder} evaluates its checkpoint beside its results; for "
             "another model choose another hydra.run.dir"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from rlx.console import Screen, format_count
 from rlx.evaluate.summary import Cost
@@ -23,11 +23,11 @@ from rlx.record.cache import refusal
 from rlx.record.codec import Notes
 from rlx.record.command import EVAL, TRAIN, command_record
 from rlx.record.dashboard import Dashboard
-from rlx.record.files import write_aside
-from rlx.record.folder import CHECKPOINTS, COMMAND, LOG, METRICS, open_folder
+from rlx.record.folder import CHECKPOINTS, COMMAND, FAILED, LOG, METRICS, open_folder
 from rlx.record.store import save as save_groups
 from rlx.record.store import step_path
 from rlx.record.track import append_metrics
+from rlx.regular import inside, make_parent, write_aside
 from rlx.run.alarm import Alarms
 from rlx.run.inputs import fetch_inputs, provenance_in
 from rlx.run.process import Process
@@ -80,7 +80,7 @@ class Execution:
 
     @property
     def checkpoints(self) -> Path:
-        return self.run.folder / CHECKPOINTS
+        return inside(self.run.folder, CHECKPOINTS)
 
     def warn(self, text: str) -> None:
         """Print a warning and store it for summary.json."""
@@ -265,10 +265,10 @@ def is_overdue(execution: Execution) -> bool:
 
 def keep_evidence(execution: Execution, step: int, error: NotFiniteError) -> RunError:
     """Save the micro-batch whose loss or gradient was not finite; return the error to stop with."""
-    path = execution.run.folder / "failed" / f"step-{step + 1:06d}.safetensors"
+    path = inside(execution.run.folder, FAILED) / f"step-{step + 1:06d}.safetensors"
     if execution.process.ranks.is_first:
-        path.parent.mkdir(exist_ok=True)
-        save_file(error.micro_batch, path)
+        make_parent(path)
+        write_aside(path, save(error.micro_batch))
     is_credit = not error.micro_batch["advantage"].isfinite().all()
     remedy = "algo.credit gave advantages that are not finite" if is_credit else "try a lower algo.optimizer.lr"
     return RunError(f"step {step + 1}: {error}; {path} has the micro-batch; {remedy}")

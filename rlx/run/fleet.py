@@ -23,6 +23,7 @@ from rlx.hardware.profile import Hardware
 from rlx.hardware.ranks import ALONE, Ranks
 from rlx.record.files import last_lines
 from rlx.record.folder import LOGS, claim_config, make_folder
+from rlx.regular import inside, open_to_append
 from rlx.rollout.remote.engine import RemoteEngine
 from rlx.rollout.remote.link import Link, ServerError, link_all, token_here
 from rlx.rollout.remote.server import TOKEN_VARIABLE
@@ -147,7 +148,7 @@ def open_fleet(run: Run, ranks: Ranks = ALONE) -> Iterator[Fleet | None]:
     )
     try:
         if mine and not given:
-            place = run.folder / LOGS / f"server-{mine[0]}"  # where `rlx serve run=DIR` looks for it
+            place = inside(run.folder, LOGS, f"server-{mine[0]}")  # where `rlx serve run=DIR` looks for it
             make_folder(place)
             claim_config(place, run.config)
         for number in () if given else mine:
@@ -170,7 +171,7 @@ def given_addresses(num_servers: int, environ: Mapping[str, str] = os.environ) -
 
 def start(run: Run, number: int, devices: Sequence[int], token: str, first: int) -> Child:
     """Start a server process, which loads its model in the background."""
-    folder = run.folder / LOGS
+    folder = inside(run.folder, LOGS)
     log = folder / f"server-{number}.log"
     environ = {**os.environ, TOKEN_VARIABLE: token}
     if run.hardware.device == "cuda":
@@ -180,7 +181,7 @@ def start(run: Run, number: int, devices: Sequence[int], token: str, first: int)
         environ["CUDA_VISIBLE_DEVICES"] = ",".join(visible[i] if visible else str(i) for i in devices)
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
         environ.pop(name, None)
-    with log.open("ab") as file:
+    with open_to_append(log) as file:
         process = subprocess.Popen(
             [sys.executable, "-m", "rlx", "serve", f"run={folder / f'server-{first}'}", "--child"],
             stdin=subprocess.PIPE,

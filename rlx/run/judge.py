@@ -18,6 +18,7 @@ from rlx.record.cache import EVALUATED, cache_folder
 from rlx.record.codec import FORMAT
 from rlx.record.folder import CHECKPOINTS, RANKS, STEP, digest_of
 from rlx.record.lock import hold
+from rlx.regular import inside
 from rlx.run.evaluation_player import PLAYED, Act, EvaluationPlayer
 from rlx.run.execution import Execution, errors_of
 from rlx.run.inputs import provenance_in
@@ -110,7 +111,7 @@ def in_turn(execution: Execution) -> Iterator[None]:
     if execution.process.ranks.size == 1:
         yield
         return
-    with hold(execution.run.folder / RANKS / f".load-{gethostname()}", wait=True):
+    with hold(inside(execution.run.folder, RANKS) / f".load-{gethostname()}", wait=True):
         yield
 
 

@@ -15,10 +15,9 @@ from typing import Any
 from rlx.algo.parts import State
 from rlx.environment import CurriculumState
 from rlx.evaluate.summary import Cost
-from rlx.record.files import write_aside
 from rlx.record.form import parse
-from rlx.record.plain_yaml import LARGEST, read_bounded
 from rlx.record.provenance import Provenance, from_record, to_record
+from rlx.regular import read_bounded, write_aside
 
 RUN_FILE = "run.json"
 """File of a checkpoint that holds the progress."""
@@ -64,7 +63,7 @@ def read_progress(checkpoint: Path) -> Progress:
     """Read the progress of a checkpoint; ProgressError where that is impossible."""
     path = checkpoint / RUN_FILE
     try:
-        return progress_from(parse(read_bounded(path, LARGEST)))
+        return progress_from(parse(read_bounded(path)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ProgressError(f"{path} cannot be read ({type(error).__name__})") from None
 

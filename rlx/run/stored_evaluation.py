@@ -10,9 +10,10 @@ from pathlib import Path
 from rlx.evaluate.compare import name_rounds
 from rlx.hardware.ranks import Ranks
 from rlx.record.codec import from_json, to_json
-from rlx.record.files import set_aside, write_aside
+from rlx.record.files import set_aside
 from rlx.record.folder import TRAJECTORIES, digest_of
 from rlx.record.store import StoreError, good_lines, load, save
+from rlx.regular import inside, read_text, write_aside
 from rlx.run.inputs import provenance_in
 from rlx.run.policies import keep_chosen
 from rlx.run.process import Process
@@ -32,7 +33,7 @@ SETTINGS = ("env", "protocol", "sampling", "evaluate")
 
 def evaluation_path(run: Run, noun: str, max_rounds: int | None) -> Path:
     """Return the file of a run's evaluation under a budget."""
-    return run.folder / TRAJECTORIES / f"{noun}-{name_rounds(max_rounds)}.jsonl"
+    return inside(run.folder, TRAJECTORIES) / f"{noun}-{name_rounds(max_rounds)}.jsonl"
 
 
 def read_evaluation(process: Process, path: Path, starts: Sequence[Start]) -> list[Trajectory] | None:
@@ -72,7 +73,7 @@ def is_of(process: Process, path: Path, key: str) -> bool:
 
     def look() -> bool:
         try:
-            return key_path(path).read_text(encoding="utf-8").strip() == key
+            return read_text(key_path(path)).strip() == key
         except (OSError, ValueError):
             return False
 

@@ -15,6 +15,7 @@ from rlx.model.shape import ACTIONS, find_file, find_shape
 from rlx.protocol.automaton import Actions
 from rlx.protocol.drawn import Encode, added_by, drawn_by
 from rlx.record.folder import CHECKPOINTS, STEP, steps_in
+from rlx.regular import inside
 from rlx.rollout.speech import Speech, speech_of
 from rlx.world import dialect_of, parts_of
 
@@ -34,7 +35,7 @@ def stored_actions(folder: Path, model: Model, added: Mapping[str, str], encode:
     shape = find_shape({"path": model.path, "shape": model.shape})
     if shape is None:
         raise ModelError(f"model.path={model.path}: its config.json is not here, which says how many ids it has")
-    saved = [folder / CHECKPOINTS / f"{STEP}{step}" / ACTIONS for step in steps_in(folder / CHECKPOINTS)]
+    saved = [inside(folder, CHECKPOINTS, f"{STEP}{step}", ACTIONS) for step in steps_in(inside(folder, CHECKPOINTS))]
     files = [file for file in (*reversed(saved), find_file(model.path, ACTIONS)) if file is not None and file.is_file()]
     known = read_names(files[0]) if files else None
     return widen(known, {name: tuple(encode(text)) for name, text in added.items()}, shape.vocabulary)

@@ -17,6 +17,7 @@ from rlx.model.load import Model, local_folder
 from rlx.record.cache import WARM, cache_folder, refusal
 from rlx.record.folder import LOCK, digest_of
 from rlx.record.provenance import file_digest
+from rlx.regular import inside
 from rlx.run.execution import Execution
 from rlx.run.inputs import provenance_in
 from rlx.run.policies import keep_chosen
@@ -85,7 +86,7 @@ def place_stage(execution: Execution, stage: Run) -> Run:
     def look() -> str:
         if not refusal():
             return str(stage.folder)
-        own = execution.run.folder / WARM / stage.folder.name
+        own = inside(execution.run.folder, WARM, stage.folder.name)
         if stage.folder.is_dir() and not own.exists():
             aside = own.with_name(f".{own.name}.part")
             shutil.rmtree(aside, ignore_errors=True)

@@ -15,10 +15,11 @@ from rlx.agents import groups_of_agents
 from rlx.algo.samplers import independent
 from rlx.console import format_count
 from rlx.learner.checkpoint import newest_good
-from rlx.record.files import read_json, write_aside
+from rlx.record.files import read_json
 from rlx.record.folder import METRICS, STEP, TRAJECTORIES
 from rlx.record.store import save
 from rlx.record.track import is_number, read_metrics
+from rlx.regular import inside, write_aside
 from rlx.rollout.distributed import distribute
 from rlx.rollout.measure import measure
 from rlx.run.execution import Execution
@@ -132,7 +133,7 @@ def try_out(execution: Execution, stage: Run, trainee: Trainee) -> WarmResult:
     told = asdict(result_of_stage(stage, read_metrics(stage.folder / METRICS), groups))
     result = WarmResult(**execution.process.ranks.broadcast(told))
     if execution.process.ranks.is_first:
-        path = stage.folder / TRAJECTORIES / f"result-{stage.steps}.jsonl"
+        path = inside(stage.folder, TRAJECTORIES) / f"result-{stage.steps}.jsonl"
         save(path, groups, max_rounds=stage.env.max_rounds)
         write_aside(result_path(stage), json.dumps(asdict(result)) + "\n")
     return result

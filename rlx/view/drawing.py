@@ -19,8 +19,8 @@ from rlx.environment import Environment, Episode
 from rlx.fault import fault
 from rlx.record.columns import bytes_of
 from rlx.record.rows import Row
-from rlx.record.sound import open_regular
 from rlx.record.store import Stored, parse_line
+from rlx.regular import open_regular
 from rlx.types import Step, Trajectory
 from rlx.view.limits import MOST_TEXT
 from rlx.world import give_luck, is_for_environment, open_episode, part_of, parts_of, step_within

@@ -16,9 +16,9 @@ from rlx.record.decode import Decode
 from rlx.record.form import CodecError, parse
 from rlx.record.results import is_one, read_earned, results_of_agents
 from rlx.record.rows import UNREADABLE, Row
-from rlx.record.sound import is_inside, open_regular
 from rlx.record.store import Stored, parse_line
-from rlx.record.times import TIMES, read_times
+from rlx.record.times import read_times
+from rlx.regular import open_regular
 from rlx.types import Trajectory, Turn
 from rlx.view.limits import MOST_MEMBERS, MOST_TEXT, MOST_TOKENS, bounded, dump, plain
 from rlx.view.places import EpisodeFile
@@ -73,10 +73,13 @@ def episode_answer(one: FileColumns, number: int, decode: Decode | None) -> byte
 def times_of(one: FileColumns, number: int, episode: Trajectory) -> dict[str, Any] | None:
     """Return the seconds that a training episode spent waiting, for each turn that it sampled; None without."""
     folder = one.file.path.parent.parent
-    if one.file.step is None or not is_inside(folder / TIMES, folder):
+    if one.file.step is None:
         return None
     key = (episode.task.key, episode.sample, repeat_of(one.columns, number))
-    found = read_times(folder, one.file.step).get(key)
+    try:
+        found = read_times(folder, one.file.step).get(key)
+    except OSError:
+        return None
     if found is None or len(found.turns) != len(episode.new_turns):
         return None
     turns = [[plain(turn.generate), plain(turn.environment)] for turn in found.turns]

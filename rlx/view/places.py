@@ -6,10 +6,8 @@ Nothing of a request becomes a path. A request names a run and a file, and both 
 from __future__ import annotations
 
 import os
-import stat
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -17,9 +15,8 @@ from time import monotonic
 from rlx.http import RefusedError
 from rlx.launch.state import find_runs
 from rlx.record.folder import STEP, TRAJECTORIES
-from rlx.record.plain_yaml import LARGEST, read_bounded
-from rlx.record.sound import is_inside
 from rlx.record.store import split_numbers
+from rlx.regular import inside, read_bounded, require_regular
 
 LOOK = 0.9
 """Seconds after which folders are looked through again."""
@@ -108,18 +105,16 @@ def free_id(name: str, taken: Mapping[str, Path]) -> str:
 def episode_files(folder: Path) -> tuple[list[EpisodeFile], list[str]]:
     """Return a run's files of episodes, training steps first, and what cannot be read there."""
     files, damage = [], []
-    place = folder / TRAJECTORIES
     try:
+        place = inside(folder, TRAJECTORIES)
         names = [name for name in os.listdir(place) if name.endswith(ENDINGS) and not name.startswith(".")]
     except FileNotFoundError:
         return [], []
     except OSError as error:
         return [], [f"{TRAJECTORIES}: {error.strerror}"]
-    if not is_inside(place, folder):
-        return [], [f"{TRAJECTORIES} leads out of the run's folder"]
     for name in sorted(names, key=split_numbers):
         try:
-            files.append(episode_file(place / name, folder))
+            files.append(episode_file(place / name))
         except (OSError, ValueError) as error:
             damage.append(
                 f"{TRAJECTORIES}/{name}: {getattr(error, 'strerror', None) or error}".encode(
@@ -129,16 +124,11 @@ def episode_files(folder: Path) -> tuple[list[EpisodeFile], list[str]]:
     return sorted(files, key=lambda file: file.kind != "train"), damage
 
 
-def episode_file(path: Path, folder: Path) -> EpisodeFile:
+def episode_file(path: Path) -> EpisodeFile:
     """Look at a file of episodes; OSError or ValueError for what is none."""
     path.name.encode()
+    require_regular(path)
     found = os.lstat(path)
-    if stat.S_ISLNK(found.st_mode):
-        if not is_inside(path, folder):
-            raise ValueError("leads out of the run's folder")
-        found = os.stat(path)
-    if not stat.S_ISREG(found.st_mode):
-        raise ValueError("is no regular file")
     return EpisodeFile(name=path.name, path=path, state=(found.st_size, found.st_mtime_ns, found.st_ino))
 
 
@@ -152,13 +142,9 @@ def find_file(folder: Path, name: str) -> EpisodeFile:
 
 def read_inside(folder: Path, name: str) -> bytes | str:
     """Return a file of a run's folder, or why it cannot be read; empty where there is none."""
-    path = folder / name
-    with suppress(OSError):
-        if not os.path.lexists(path):
-            return b""
-    if not is_inside(path, folder):
-        return f"{name}: leads out of the run's folder"
     try:
-        return read_bounded(path, LARGEST)
+        return read_bounded(inside(folder, name))
+    except FileNotFoundError:
+        return b""
     except OSError as error:
         return f"{name}: {error.strerror}"

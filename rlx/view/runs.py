@@ -28,7 +28,7 @@ from rlx.record.folder import (
 )
 from rlx.record.form import CodecError, parse
 from rlx.record.index import num_lines_of
-from rlx.record.sound import is_inside, open_regular
+from rlx.regular import open_regular
 from rlx.view.limits import bounded, dump, plain
 from rlx.view.places import Places, episode_files, read_inside
 
@@ -100,8 +100,6 @@ def read_run_config(folder: Path) -> tuple[dict[str, Any], list[str]]:
     path = folder / CONFIG
     if not os.path.lexists(path):
         return {}, [f"{CONFIG}: it is missing"]
-    if not is_inside(path, folder):
-        return {}, [f"{CONFIG}: leads out of the run's folder"]
     try:
         return read_config(folder), []
     except FolderError as error:
@@ -126,8 +124,6 @@ def metrics_damage(folder: Path) -> list[str]:
     path = folder / METRICS
     if not os.path.lexists(path):
         return []
-    if not is_inside(path, folder):
-        return [f"{METRICS}: leads out of the run's folder"]
     try:
         with open_regular(path) as file:
             *lines, _ = file.read(MOST_CHECKED).split(b"\n")

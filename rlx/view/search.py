@@ -22,7 +22,7 @@ from rlx.http import RefusedError
 from rlx.record.cache import VIEW, cache_folder, scratch_folder
 from rlx.record.columns import check_of
 from rlx.record.decode import Decode
-from rlx.record.sound import open_regular
+from rlx.regular import open_regular
 from rlx.view.episode import joined, notes_of, read_row, text_of
 from rlx.view.episodes import EpisodeTables
 from rlx.view.limits import MOST_TEXT, dump

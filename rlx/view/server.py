@@ -163,11 +163,6 @@ class ViewServer(Server):
     def url(self) -> str:
         return f"http://{self.address}/{self.secret}/"
 
-    @property
-    def hosts(self) -> tuple[str, str]:
-        port = self.server_address[1]
-        return f"127.0.0.1:{port}", f"localhost:{port}"
-
 
 class ViewCall(Call):
     """One connection of a browser."""
@@ -185,8 +180,7 @@ class ViewCall(Call):
         return self.server.view.answer(below, query, self.headers.get("If-None-Match", ""))
 
     def admit(self) -> None:
-        if self.headers.get("Host", "") not in self.server.hosts:
-            raise RefusedError(403, "the address is not this server's")
+        self.require_host()
 
     def headers_of_all(self) -> Mapping[str, str]:
         return HEADERS

@@ -26,9 +26,9 @@ from rlx.console import hang, one_line
 from rlx.limits import MistakeError, refuse, within
 from rlx.model.load import SHIPPED as PACKAGED
 from rlx.model.problem import ModelError
-from rlx.record.files import write_aside
 from rlx.record.folder import FolderError, digest_of, hold_folder, make_folder
 from rlx.record.track import is_number, read_metrics, truncate_metrics
+from rlx.regular import write_aside
 from scripts.nano.checkpoint import load_checkpoint, name_bits, name_machine, require_fitting, save_checkpoint
 from scripts.nano.corpus import Corpus, Example, make_corpus, tokenizer_texts
 from scripts.nano.drawing import Order, draw_all, draw_text

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from rlx.commands.metrics import FORMULA, csv_text, metric_rows
 from rlx.commands.output import OutputError, write_output
 from rlx.limits import MistakeError
-from rlx.record.folder import FolderError
+from rlx.regular import IrregularError
 from tests.errors import assert_mistake, raises_naming
 from tests.hostile import TEXTS, dangers
 
@@ -117,7 +117,7 @@ def test_metrics_outside_of_the_run_are_refused(tmp_path: Path) -> None:
     outside = write(tmp_path / "outside", {"step": 1, "x": 1.0})
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "metrics.jsonl").symlink_to(outside / "metrics.jsonl")
-    with raises_naming(FolderError, tmp_path / "run" / "metrics.jsonl"):
+    with raises_naming(IrregularError, tmp_path / "run" / "metrics.jsonl"):
         list(metric_rows([tmp_path / "run"]))
 
 

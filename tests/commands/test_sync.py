@@ -111,7 +111,7 @@ def test_wandbs_own_program_is_run_with_the_part_and_online(tmp_path: Path, monk
     def run(command: list[str], env: dict[str, str], **_: object) -> subprocess.CompletedProcess[str]:
         commands.append(command[3:])
         assert "WANDB_MODE" not in env
-        assert env["WANDB_DIR"] == str(tmp_path)
+        assert not list(Path(env["WANDB_DIR"]).iterdir())
         return subprocess.CompletedProcess(command, 0, "", "wandb: ERROR first\nError: no secret\n\n")
 
     monkeypatch.setenv("WANDB_MODE", "offline")
@@ -165,7 +165,7 @@ def test_code_and_settings_of_the_current_folder_are_not_used(tmp_path: Path, mo
     for name in ("__init__", "__main__"):
         (tmp_path / "wandb" / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     monkeypatch.chdir(tmp_path)
-    run_wandb("--version", folder=tmp_path)
+    run_wandb("--version")
     assert not (tmp_path / "ran").exists()
 
 

@@ -102,8 +102,18 @@ def test_a_typed_reference_to_a_saved_value_is_no_consent(trap: Path, tmp_path: 
 def test_saved_text_refers_to_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET", "found")
     for text in ("${oc.env:SECRET}", r"\${oc.env:SECRET}", r"a\\${seed}"):
-        folder = saved(tmp_path / "run", track=base()["track"] | {"project": text})
-        assert load_tree(folder, ["seed=3"])["track"]["project"] == text
+        folder = saved(tmp_path / "run", track=base()["track"] | {"name": text})
+        assert load_tree(folder, ["seed=3"])["track"]["name"] == text
+
+
+def test_a_saved_tracker_sends_nothing_anywhere_without_the_users_own_word(tmp_path: Path) -> None:
+    for key, value in {"mode": "online", "project": "theirs", "entity": "them"}.items():
+        folder = saved(tmp_path / key, track=base()["track"] | {key: value})
+        refused(folder, f"track.{key}={value}")
+        assert load_tree(folder, tracks=False)["track"][key] == value
+        assert load_tree(folder, [f"track.{key}={value}"])["track"][key] == value
+    kept = base()["track"] | {"mode": "disabled", "group": "g", "episodes": 3}
+    assert load_tree(saved(tmp_path / "kept", track=kept))["track"] == kept
 
 
 STRANGER = "from rlx.env.countdown.countdown import Countdown\nopen({mark!r}, 'w')\nclass Cave(Countdown):\n    pass\n"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from rlx.evaluate.summary import (
     Git,
     Summary,
     SummaryError,
+    code_state,
     git_here,
     read_summary,
     write_summary,
@@ -148,3 +150,19 @@ def test_figures_of_former_summaries_have_the_names_of_today(tmp_path: Path) -> 
     }
     write_summary(tmp_path / "s", Summary(status="finished", seed=0, metrics=figures))
     assert set(read_summary(tmp_path / "s").metrics) == {"eval/tool/calls", "gain@5/episode/turns", "eval/reward"}
+
+
+def test_git_starts_nothing_that_a_downloaded_folder_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "download"
+    git = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b"]
+    folder.mkdir()
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "x"]):
+        subprocess.run([*git, *words], check=True)
+    subprocess.run([*git, "config", "core.fsmonitor", f"touch {tmp_path}/sprung; false"], check=True)
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    assert "current" not in code_state()
+    assert not (tmp_path / "sprung").exists()
+    monkeypatch.syspath_prepend(str(tmp_path / "other"))
+    monkeypatch.setattr(sys, "path", [sys.path[0], str(folder)])
+    assert code_state()["current"]["commit"]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from rlx.record.files import write_aside
 from rlx.record.folder import FolderError, claim_config, differences, digest_of, flatten, open_folder, read_config
+from rlx.regular import write_aside
 from tests.errors import raises_naming
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import sys
 import threading
@@ -49,13 +50,23 @@ class CommError(Exception):
     pass
 
 
+class FakeSettings:
+    """Settings of a wandb that reads no file."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings = settings
+
+    def read_system_settings(self) -> types.SimpleNamespace:
+        return types.SimpleNamespace(_local_path=Path(os.devnull))
+
+
 def fake_wandb(monkeypatch: pytest.MonkeyPatch, init: Callable[..., Any], login: bool = False) -> None:
     """A wandb of our own in the place of the real one."""
     module = types.ModuleType("wandb")
     vars(module).update(
         init=init,
         login=lambda **_: login,
-        Settings=lambda **settings: settings,
+        Settings=FakeSettings,
         errors=types.SimpleNamespace(CommError=CommError),
         Table=FakeTable,
         plot=types.SimpleNamespace(line=lambda *_, **__: "line", histogram=lambda *_, **__: "histogram"),

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from rlx.commands.report import default_folder
-from rlx.record.folder import FolderError
 from rlx.record.series import read_columns
 from rlx.record.store import save
+from rlx.regular import IrregularError
 from rlx.report.cohorts import cohorts_of, unlike_keys
 from rlx.report.runs import Damage, ReportError, RunRecord, names_of, read_runs, runs_below
 from tests.errors import raises_naming
@@ -145,5 +145,5 @@ def test_no_report_is_written_where_a_link_of_the_run_leads(tmp_path: Path) -> N
     folder = run_folder(tmp_path / "run")
     (tmp_path / "outside").mkdir()
     (folder / "report").symlink_to(tmp_path / "outside")
-    with raises_naming(FolderError, folder / "report"):
+    with raises_naming(IrregularError, folder / "report"):
         default_folder([folder])

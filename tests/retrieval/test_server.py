@@ -39,6 +39,17 @@ def status_of(port: int, method: str, path: str, body: bytes = b"", **headers: s
     return reply.status, told
 
 
+def test_web_pages_are_refused(serve: Serve) -> None:
+    port = int(serve().url.rpartition(":")[2])
+    body = json.dumps({"queries": ["dog"], "topk": 1}).encode()
+    for headers in ({"Host": "evil.example"}, {"Host": f"evil.example:{port}"}, {"Origin": "http://evil.example"}):
+        for method, path in (("POST", "/retrieve"), ("POST", "/access"), ("GET", "/health")):
+            status, text = status_of(port, method, path, body if method == "POST" else b"", **headers)
+            assert (status, "Dog" in text) == (403, False), headers
+    for host in (f"localhost:{port}", f"127.0.0.1:{port}"):
+        assert status_of(port, "POST", "/retrieve", body, Host=host)[0] == 200
+
+
 def test_search_r1s_client_reads_titles_and_texts(serve: Serve) -> None:
     """Its `_passages2string`: the first line of contents is the title, with quotes."""
     result = post(serve().url, "/retrieve", {"queries": ["dog", "birds"], "topk": 2, "return_scores": True})["result"]
@@ -141,7 +152,7 @@ def test_noise_and_cut_calls_get_an_error_status(serve: Serve) -> None:
     port = serve().port
     assert b" 400 " in raw_answer(port, b"\x00\xff" * 100 + b"\r\n\r\n")
     assert b" 505 " in raw_answer(port, b"GET /health HTTP/9.9\r\n\r\n")
-    cut = b"POST /retrieve HTTP/1.1\r\nContent-Length: 100\r\n\r\n{}"
+    cut = f"POST /retrieve HTTP/1.1\r\nHost: localhost:{port}\r\nContent-Length: 100\r\n\r\n{{}}".encode()
     assert b"the body was cut short" in raw_answer(port, cut, closes=True)
 
 
@@ -149,13 +160,14 @@ def test_a_huge_call_is_refused_before_it_is_read_and_its_client_learns_why(serv
     port = serve().port
     status, told = status_of(port, "POST", "/retrieve", b" " * (9 * 2**20))
     assert (status, "more than the" in told) == (413, True)
-    head = f"POST /retrieve HTTP/1.1\r\nContent-Length: {10**14}\r\n\r\n".encode()
+    head = f"POST /retrieve HTTP/1.1\r\nHost: localhost:{port}\r\nContent-Length: {10**14}\r\n\r\n".encode()
     assert b" 413 " in raw_answer(port, head, closes=True)
 
 
 def test_a_slow_call_ends_and_holds_up_nobody(serve: Serve) -> None:
     running = serve(seconds=0.3)
-    heads = [b"POST /retrieve HTTP/1.1\r\nContent-Length: 100\r\n\r\n{", b"POST /retr", b"GET /health HTTP/1.1\r\nX: "]
+    call = f"POST /retrieve HTTP/1.1\r\nHost: localhost:{running.port}\r\nContent-Length: 100\r\n\r\n{{".encode()
+    heads = [call, b"POST /retr", b"GET /health HTTP/1.1\r\nX: "]
     slow = [socket.create_connection(("127.0.0.1", running.port), timeout=20) for _ in heads]
     for connection, head in zip(slow, heads):
         connection.sendall(head)

@@ -26,8 +26,8 @@ import torch
 from torch import Tensor
 
 from rlx.record.cache import cache_folder, refusal, scratch_folder
-from rlx.record.files import write_aside
 from rlx.record.folder import digest_of
+from rlx.regular import write_aside
 from rlx.rollout.vllm.settings import Settings, launch_settings, memory_settings
 
 STEP_TOKENS = 8192
