@@ -14,11 +14,11 @@ import re
 from functools import cache
 from pathlib import Path
 from threading import BoundedSemaphore
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from rlx.contain.box import Box, Limits, box
-from rlx.contain.process import ChildError, LateError, StartError
+from rlx.contain.process import ChildError, LateError, SpentError, StartError
+from rlx.tool.processor import clock_limit
 
 if TYPE_CHECKING:
     from rlx.tool.python import Python
@@ -31,8 +31,6 @@ SCIENCE = {
 }
 """Modules, and the words of code that is likely to import them. A Python with both takes 0.4 ms a call more."""
 ADDRESS = re.compile(r" at 0x[0-9a-f]{6,}")
-PATIENCE = 2.0
-"""Clock time that a call may take, as a multiple of its processor time, and a second."""
 
 
 def ready_for(code: str, contained: bool) -> Box:
@@ -43,7 +41,7 @@ def ready_for(code: str, contained: bool) -> Box:
 
 @cache
 def turns(processes: int) -> BoundedSemaphore:
-    """Bound the calls that run at once, so that the clock and the processor agree."""
+    """Bound the calls that run at once."""
     return BoundedSemaphore(processes)
 
 
@@ -68,7 +66,7 @@ def run_call(python: Python, code: str, expression: str) -> Result:
 
 def run(python: Python, code: str, asked: dict[str, Any]) -> Result:
     """Run code in a process of its own. Total, whatever the code is."""
-    from rlx.tool.python import too_long
+    from rlx.tool.python import too_late, too_long
     from rlx.tool.tool import Result
 
     if len(code) > python.max_characters:
@@ -83,14 +81,13 @@ def run(python: Python, code: str, asked: dict[str, Any]) -> Result:
         "supply": python.supply_imports,
     }
     with turns(python.processes):
-        began = monotonic()
         try:
-            return read(python, sandbox.ask(asked, PATIENCE * python.seconds + 1.0, limits))
-        except LateError:
+            return read(python, sandbox.ask(asked, clock_limit(python.seconds), limits))
+        except SpentError:
             return Result(output=too_long(python), failed=True)
+        except LateError:
+            return too_late(python)
         except ChildError as error:
-            if monotonic() - began >= python.seconds:
-                return Result(output=too_long(python), failed=True)
             return Result(output=f"CrashError: {error}", failed=True)
         except StartError as error:
             return Result(output=f"StartError: {error}", failed=True)

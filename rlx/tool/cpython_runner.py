@@ -23,14 +23,15 @@ import os
 import queue
 import random
 import re
-import signal
 import statistics
 import string
 import sys
 import threading
+import time
 import traceback
 import types
 import typing
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -67,6 +68,8 @@ from operator import itemgetter
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any, Callable, Deque, Dict, Generator, Iterable, Iterator, List, Optional, Set, Tuple, Union
 """
+sleep_long = time.sleep
+THREAD_STACK = 8 * 2**20
 WARMING = 16
 """Runs of a program after which CPython 3.11 and newer change its code no more."""
 NUMPY = "\nimport numpy as np"
@@ -74,7 +77,7 @@ NUMPY = "\nimport numpy as np"
 
 def answer(asked: dict[str, Any]) -> dict[str, Any]:
     """Run what is asked, and tell its output or its error."""
-    signal.setitimer(signal.ITIMER_PROF, asked["seconds"])  # ends the process: processor time, which no sleep uses up
+    time.sleep = bounded_sleep(asked["seconds"])
     os._exit = leave  # type: ignore[assignment]
     fd = redirect(asked.get("stdin", ""))
     told = attempt(asked, asked["code"])
@@ -91,6 +94,7 @@ def answer(asked: dict[str, Any]) -> dict[str, Any]:
 def warm() -> None:
     """Make the streams, on descriptors that `redirect` puts files in the place of, and run programs: processes that are
     forked afterwards copy less memory."""
+    threading.stack_size(THREAD_STACK)
     main = sys.modules["__main__"]
     sys.stdout = standard_stream(1, "w")
     for _ in range(WARMING):
@@ -98,6 +102,25 @@ def warm() -> None:
     sys.stdout.flush()
     sys.modules["__main__"] = main
     sys.stdin, sys.stdout = standard_stream(0, "r"), standard_stream(1, "w")
+
+
+class SleepError(Exception):
+    """A thread has slept longer than it may: a clock's limit would say so later, and later still on a busy machine."""
+
+    __module__ = "builtins"
+
+
+def bounded_sleep(most: float) -> Callable[[float], None]:
+    """Return `time.sleep` with a limit for all sleep of a thread."""
+    slept: dict[int, float] = collections.defaultdict(float)
+
+    def sleep(seconds: float, /) -> None:
+        slept[threading.get_ident()] += seconds
+        if slept[threading.get_ident()] > most:
+            raise SleepError(f"the code slept longer than {most:g} s")
+        sleep_long(seconds)
+
+    return sleep
 
 
 def leave(status: int = 0) -> None:

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from pydantic_monty import MontyRuntimeError, MontySession
+from pydantic_monty import MontyRuntimeError
 
 from rlx.tool import cpython
-from rlx.tool.python import Printed, Python, describe, explain, too_much
+from rlx.tool.python import Printed, Python, Sandbox, describe, explain, too_much
 from rlx.tool.rounding import ROUND
 from rlx.tool.snippet import TOKENS
 from rlx.tool.tool import Result
@@ -66,8 +66,8 @@ def run_programs(python: Python, code: str, stdins: Iterable[str]) -> Iterator[R
         yield from (cpython.run_program(python, code, stdin) for stdin in stdins)
         return
     for stdin in stdins:
-        with python.session() as session:
-            yield begin(python, session, code, stdin)
+        with python.session() as sandbox:
+            yield begin(python, sandbox, code, stdin)
 
 
 def run_calls(python: Python, code: str, calls: Iterable[str]) -> Iterator[Result]:
@@ -76,35 +76,35 @@ def run_calls(python: Python, code: str, calls: Iterable[str]) -> Iterator[Resul
         yield from (cpython.run_call(python, code, call) for call in calls)
         return
     for call in calls:
-        with python.session() as session:
-            begun = begin(python, session, code, "")
-            yield begun if begun.failed else feed(python, session, f"({call}\n)", lambda value, _: str(value))
+        with python.session() as sandbox:
+            begun = begin(python, sandbox, code, "")
+            yield begun if begun.failed else feed(python, sandbox, f"({call}\n)", lambda value, _: str(value))
 
 
-def begin(python: Python, session: MontySession, code: str, stdin: str) -> Result:
+def begin(python: Python, sandbox: Sandbox, code: str, stdin: str) -> Result:
     if len(code) > python.max_characters:
         return Result(output=f"LengthError: the code is longer than {python.max_characters} characters", failed=True)
     prelude = f"{PRELUDE}{ROUND}" if "round" in code else PRELUDE
-    told = feed(python, session, prelude, inputs={"_told": stdin})
-    return told if told.failed else feed(python, session, f"{with_sys(code)}\nNone")
+    told = feed(python, sandbox, prelude, inputs={"_told": stdin})
+    return told if told.failed else feed(python, sandbox, f"{with_sys(code)}\nNone")
 
 
 def feed(
     python: Python,
-    session: MontySession,
+    sandbox: Sandbox,
     code: str,
     said: Callable[[Any, str], str] = lambda value, printed: printed,
     inputs: dict[str, Any] | None = None,
 ) -> Result:
     """Run a snippet, and format its last value and its printed text with `said`."""
-    printed, value = Printed(python.max_output, session.worker_pid), None
+    printed, value = Printed(python.max_output, sandbox.worker), None
     try:
-        value = session.feed_run(code, inputs=inputs, print_callback=printed)
+        value = sandbox.session.feed_run(code, inputs=inputs, print_callback=printed)
     except Exception as error:  # whatever the code did, it ends here
         if not is_exit(error):
-            return Result(output=explain(error, printed, python), failed=True)
+            return explain(error, printed, python, sandbox)
     output = said(value, printed.text)
-    return Result(output=too_much(python), failed=True) if len(output) > python.max_output else Result(output=output)
+    return too_much(python) if len(output) > python.max_output else Result(output=output)
 
 
 def is_exit(error: Exception) -> bool:
