@@ -19,12 +19,14 @@ from rlx.contain.box import Box, Limits, box
 from rlx.contain.process import ChildError, LateError, StartError
 from rlx.env.questions.question import Question, Questions, describe, end_judged
 from rlx.env.split import test_tasks, train_tasks
-from rlx.limits import MANY, MistakeError, Switch, above, near, within
+from rlx.limits import MistakeError, Switch, above, near, within
 from rlx.tool.processor import clock_limit
 from rlx.types import Step, Task
 
 SCORER = str(Path(__file__).with_name("reasoning_gym_scorer.py"))
 LIMITS = Limits(memory_mb=4096, cpu_seconds=600)
+LARGEST_SIZE = 2**31 - 1
+"""Questions of a data set, which are drawn when they are asked: GEM's own scripts name a billion."""
 PATIENCE = 300.0
 """Seconds for one question to be drawn."""
 
@@ -48,7 +50,7 @@ class ReasoningGym(Questions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        within(1, MANY, size=self.size)
+        within(1, LARGEST_SIZE, size=self.size)
         within(0, 2**31, seed=self.seed)
         above(0, 3600, seconds=self.seconds)
 
