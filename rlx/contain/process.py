@@ -50,6 +50,12 @@ class Process:
     def __init__(self, box: Box, line: socket.socket, number: int) -> None:
         self.box, self.line, self.number = box, line, number
 
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
     def ask(self, asked: Any, seconds: float) -> dict[str, Any]:
         """Return the answer to one more request."""
         try:

@@ -57,6 +57,9 @@ exit = quit = sys_exit
 """
 SYS_MEMBERS = ("stdin", "stdout", "exit", "setrecursionlimit")
 """Members of `sys` that the prelude defines."""
+IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+MODULES = ("collections", "datetime", "functools", "itertools", "json", "math", "re")
+"""Modules that a test may name as the program does."""
 FROM_SYS = re.compile(r"^([^\S\n]*)from sys import ([\w, ]+)$", re.MULTILINE)
 
 
@@ -81,6 +84,77 @@ def run_calls(python: Python, code: str, calls: Iterable[str]) -> Iterator[Resul
             yield begun if begun.failed else feed(python, sandbox, f"({call}\n)", lambda value, _: str(value))
 
 
+def run_assertions(python: Python, code: str, expressions: Iterable[str]) -> Iterator[Result]:
+    """Yield `True` for each expression that holds after a program, which is run afresh for it.
+
+    The program's sandbox answers for its names. The expression is evaluated in another sandbox, on copies of values of
+    plain types, so that the program sees no right answer and no `__eq__` of it decides. Only a test that calls nothing
+    of the program is evaluated beside it.
+    """
+    if python.interpreter == "cpython":
+        yield from (cpython.run_assertion(python, code, expression) for expression in expressions)
+        return
+    for expression in expressions:
+        with python.session() as program:
+            begun = begin(python, program, code, "")
+            yield begun if begun.failed else examine(python, program, expression)
+
+
+def examine(python: Python, program: Sandbox, expression: str) -> Result:
+    """Evaluate an expression in a sandbox of its own, which calls functions of the program's."""
+    calls = Calls(python, program)
+    names = {name: calls.of(name) for name in IDENTIFIER.findall(expression)}
+    modules = [name for name in MODULES if name in names]
+    with python.session("tests") as tests:
+        if modules:
+            feed(python, tests, f"import {', '.join(modules)}")
+        result = feed(python, tests, f"({expression}\n)", lambda value, _: str(bool(value)), lookup=names)
+    if calls.failure is not None:
+        return calls.failure
+    if calls.num == 0:
+        return feed(python, program, f"({expression}\n)", lambda value, _: str(value))
+    return result
+
+
+class Calls:
+    """Calls of a program's functions from another sandbox: values of plain types go in and come out."""
+
+    def __init__(self, python: Python, program: Sandbox) -> None:
+        self.python, self.program, self.num = python, program, 0
+        self.failure: Result | None = None
+        """Result of the first call that failed: it is that of the test."""
+
+    def of(self, name: str) -> Callable[..., Any]:
+        return lambda *values, **named: self.call(name, values, named)
+
+    def call(self, name: str, values: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Call a function of the program by its name."""
+        self.num += 1
+        returned: list[Any] = []
+
+        def take(value: Any, _: str) -> str:
+            returned.append(value)
+            return ""
+
+        inputs = {"_values": list(values), "_named": named}
+        result = feed(self.python, self.program, f"{name}(*_values, **_named)", take, inputs=inputs)
+        if not result.failed and not is_plain(returned):
+            result = Result(output=f"ValueError: {name} returned no value of a plain type", failed=True)
+        if result.failed:
+            self.failure = self.failure or result
+            raise ValueError(result.output)
+        return returned[0] if returned else None
+
+
+def is_plain(value: Any) -> bool:
+    """Tell whether a value is of plain types throughout."""
+    if type(value) in (list, tuple, set, frozenset):
+        return all(map(is_plain, value))
+    if type(value) is dict:
+        return all(is_plain(part) for pair in value.items() for part in pair)
+    return value is None or type(value) in (bool, int, float, complex, str, bytes)
+
+
 def begin(python: Python, sandbox: Sandbox, code: str, stdin: str) -> Result:
     if len(code) > python.max_characters:
         return Result(output=f"LengthError: the code is longer than {python.max_characters} characters", failed=True)
@@ -95,11 +169,12 @@ def feed(
     code: str,
     said: Callable[[Any, str], str] = lambda value, printed: printed,
     inputs: dict[str, Any] | None = None,
+    lookup: dict[str, Any] | None = None,
 ) -> Result:
     """Run a snippet, and format its last value and its printed text with `said`."""
     printed, value = Printed(python.max_output, sandbox.worker), None
     try:
-        value = sandbox.session.feed_run(code, inputs=inputs, print_callback=printed)
+        value = sandbox.session.feed_run(code, inputs=inputs, external_lookup=lookup, print_callback=printed)
     except Exception as error:  # whatever the code did, it ends here
         if not is_exit(error):
             return explain(error, printed, python, sandbox)

@@ -129,10 +129,11 @@ class Python(Tool):
             ready_for("", self.contained).know()
 
     @contextmanager
-    def session(self) -> Iterator[Sandbox]:
-        """Check out a fresh sandbox, for `seconds` of processor time."""
+    def session(self, use: str = "programs") -> Iterator[Sandbox]:
+        """Check out a fresh sandbox, for `seconds` of processor time. Those of another use are others, so that a thread
+        may wait for one while it holds one."""
         with STARTING:
-            sandboxes = pool(os.getpid(), self.processes)
+            sandboxes = pool(os.getpid(), self.processes, use)
         with sandboxes.checkout(limits=limits(self), os_policy=FROZEN, print_flush_interval=0) as session:
             worker = session.worker_pid
             assert worker is not None
@@ -204,8 +205,8 @@ class UnseenError(Exception):
 
 
 @cache
-def pool(pid: int, processes: int) -> Monty:
-    """Warm sandboxes, one set per process: a forked child must not share its parent's."""
+def pool(pid: int, processes: int, use: str) -> Monty:
+    """Warm sandboxes, one set per process and use: a forked child must not share its parent's."""
     held = OPEN.setdefault(pid, ExitStack())
     return held.enter_context(
         Monty(max_processes=processes, binary_path=interpreter(held), feed_duration_limit_grace=GRACE)

@@ -19,7 +19,7 @@ from rlx.env.questions.question import Question, end_judged
 from rlx.env.questions.sourced import SourcedQuestions
 from rlx.fences import last_block
 from rlx.limits import within
-from rlx.tool.program import run_calls, run_programs
+from rlx.tool.program import run_assertions, run_calls, run_programs
 from rlx.tool.python import Python
 from rlx.types import Step, Task
 
@@ -86,7 +86,7 @@ class Code(SourcedQuestions):
     def results(self, program: str, key: Mapping[str, Any]) -> Iterator[tuple[bool, bool]]:
         """Yield of each test: it is passed, and the clock ended it."""
         given, right = zip(*key["tests"])
-        run = run_calls if key["calls"] else run_programs
+        run = run_assertions if key.get("asserts") else run_calls if key["calls"] else run_programs
         for result, wanted in zip(run(self.python, program, given), right):
             yield not result.failed and lines(result.output) == lines(wanted), result.stopped
 
@@ -121,7 +121,8 @@ def read_tests(cell: Any) -> dict[str, Any] | None:
 def read_listed(cells: list[Any]) -> dict[str, Any] | None:
     """Assertions, or objects with an input and an output each."""
     if cells and all(isinstance(cell, str) and cell.startswith("assert ") for cell in cells):
-        return {"calls": True, "tests": [[f"not not [{cell.removeprefix('assert ')}][0]", "True"] for cell in cells]}
+        tests = [[f"not not [{cell.removeprefix('assert ')}][0]", "True"] for cell in cells]
+        return {"calls": True, "asserts": True, "tests": tests}
     if all(isinstance(cell, Mapping) and {"input", "output"} <= set(cell) for cell in cells):
         return {"calls": False, "tests": [[as_text(cell["input"]), as_text(cell["output"])] for cell in cells]}
     return None
