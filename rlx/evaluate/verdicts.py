@@ -100,8 +100,8 @@ class Judge:
         why = ""
         for pause in (*PAUSES, 0.0):
             try:
-                status, raw, asked = self.call(told)
-                pause = max(pause, min(asked, LONGEST_PAUSE)) if pause else pause
+                status, raw, wait = self.call(told)
+                pause = max(pause, min(wait, LONGEST_PAUSE)) if pause else pause
                 if status < 500 and status not in BUSY:
                     return self.reply_in(status, raw)
                 why = f"status {status}"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rlx.tool.python import Python
 
 RUNNER = str(Path(__file__).with_name("cpython_runner.py"))
+VALUES = str(Path(__file__).with_name("cpython_values.py"))
 SCIENCE = {
     "numpy": re.compile(r"\b(?:numpy|scipy|pandas|np)\b"),
     "sympy": re.compile(r"\b(?:sympy|mpmath|sp)\b"),
@@ -41,7 +42,7 @@ ADDRESS = re.compile(r" at 0x[0-9a-f]{6,}")
 def ready_for(code: str, contained: bool) -> Box:
     """Return the box whose Python has imported what code names."""
     named = tuple(name for name, words in SCIENCE.items() if words.search(code))
-    return box(RUNNER, contained=contained, preload=named)
+    return box(RUNNER, contained=contained, preload=named, seen=(VALUES,))
 
 
 @cache
@@ -112,7 +113,7 @@ def verdict_of(verdict: dict[str, Any]) -> Result:
 
 def examiners(contained: bool) -> Box:
     """Return the box of a Python that sees tests and no programs."""
-    return box(RUNNER, contained=contained, preload=("ast",))
+    return box(VALUES, contained=contained)
 
 
 def ask_of(python: Python, code: str, asked: dict[str, Any]) -> dict[str, Any]:

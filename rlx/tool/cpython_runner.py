@@ -1,11 +1,10 @@
 """Run code of a model in this process, which is forked for it and contained (rlx.contain.server). It imports nothing of
-rlx, as another Python may run it."""
+rlx, as another Python may run it. Assertions about what the program returns are examined in cpython_values."""
 
 from __future__ import annotations
 
 import ast
 import bisect
-import builtins
 import cmath
 import collections
 import copy
@@ -15,6 +14,7 @@ import decimal
 import fractions
 import functools
 import heapq
+import importlib.util
 import io
 import itertools
 import json
@@ -29,7 +29,6 @@ import string
 import sys
 import threading
 import time
-import traceback
 import types
 import typing
 from collections.abc import Callable
@@ -52,7 +51,21 @@ LIKELY = (
 )
 MORE = (math, operator, queue, random, re, statistics, string, threading, typing)
 """Modules that code is likely to import: once, before processes are forked."""
-NAME = "<code>"
+
+
+def load_values() -> Any:
+    """Import the module beside this one, which is in no package here."""
+    name = "cpython_values"
+    spec = importlib.util.spec_from_file_location(name, os.path.join(os.path.dirname(__file__), f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+values = load_values()
+NAME: str = values.NAME
 IMPORTS = """
 import bisect, cmath, collections, copy, datetime, decimal, fractions, functools, heapq, itertools, math, operator
 import os, random, re, statistics, string, sys, time
@@ -77,11 +90,9 @@ NUMPY = "\nimport numpy as np"
 
 
 def answer(asked: dict[str, Any]) -> dict[str, Any]:
-    """Run what is asked, and tell its output or its error; or serve a program's values, or examine them."""
+    """Run a program and return its output or its error; or answer for values of the program that was run."""
     if "serve" in asked:
-        return serve(asked["serve"])
-    if "examine" in asked:
-        return examine(asked["examine"], asked["answers"])
+        return dict(values.serve(asked["serve"]))
     time.sleep = bounded_sleep(asked["seconds"])
     os._exit = leave  # type: ignore[assignment]
     fd = redirect(asked.get("stdin", ""))
@@ -200,7 +211,7 @@ def attempt(asked: dict[str, Any], code: str, before: str = "") -> dict[str, Any
     except MemoryError:
         return {"error": "MemoryError", "memory": True}
     except BaseException as error:
-        return {"error": one_line(error)}
+        return {"error": values.one_line(error)}
     return {}
 
 
@@ -219,203 +230,3 @@ def finish_threads() -> None:
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()
-
-
-def one_line(error: BaseException) -> str:
-    """Tell an error and the line of the code that it came from."""
-    try:
-        shown = traceback.format_exception_only(type(error), error)
-        text = " ".join((shown[-1] if isinstance(error, SyntaxError) else "".join(shown)).split())
-    except BaseException:
-        text = type(error).__name__
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == NAME]
-    line = error.lineno if isinstance(error, SyntaxError) else (lines[-1] if lines else None)
-    return f"{text} (line {line})" if line is not None else text
-
-
-OBJECTS: list[Any] = []
-"""Values of the program that are of no plain type: others hold their places here."""
-SEQUENCES: tuple[Any, ...] = (list, tuple, set, frozenset)
-WRITE: dict[type, Callable[[Any], str]] = {
-    int: lambda value: hex(int(value)),
-    float: lambda value: float(value).hex(),
-    complex: lambda value: repr(complex(value)),
-    bytes: lambda value: bytes(value).hex(),
-    range: lambda value: f"{value.start},{value.stop},{value.step}",
-    fractions.Fraction: str,
-    decimal.Decimal: str,
-}
-READ: dict[str, Callable[[str], Any]] = {
-    "int": lambda text: int(text, 16),
-    "float": float.fromhex,
-    "complex": complex,
-    "bytes": bytes.fromhex,
-    "range": lambda text: range(*map(int, text.split(","))),
-    "Fraction": fractions.Fraction,
-    "Decimal": decimal.Decimal,
-}
-"""Plain types beside None, bool, str, dict and sequences, as text."""
-DEEPEST = 100
-ACTS: dict[str, Callable[..., Any]] = {
-    "call": lambda function, *values, **named: function(*values, **named),
-    "value": lambda value: value,
-    "attribute": getattr,
-    "item": operator.getitem,
-    "length": len,
-    "list": list,
-    "truth": bool,
-    "text": repr,
-    "equal": operator.eq,
-    "holds": operator.contains,
-}
-"""What a test may have done with a value that is of no plain type."""
-
-
-def encode(value: Any, refer: Callable[[Any], list[Any]], depth: int = 0) -> Any:
-    """Return a value of plain types as JSON; a subclass as its plain type, and another object as a reference."""
-    if value is None or type(value) in (bool, str):
-        return value
-    if depth > DEEPEST:
-        raise ValueError("the value is nested too deep")
-    if type(value).__module__ == "numpy" and hasattr(value, "dtype") and value.shape == ():
-        value = value.item()
-    for kind, write in WRITE.items():
-        if isinstance(value, kind):
-            return [kind.__name__, write(value)]
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, dict):
-        items = [[encode(key, refer, depth + 1), encode(of, refer, depth + 1)] for key, of in dict.items(value)]
-        return ["dict", items]
-    for sequence in SEQUENCES:
-        if isinstance(value, sequence):
-            return [sequence.__name__, [encode(part, refer, depth + 1) for part in sequence.__iter__(value)]]
-    return refer(value)
-
-
-def decode(told: Any, resolve: Callable[[str, Any], Any]) -> Any:
-    """Return the value of `encode`'s JSON."""
-    if not isinstance(told, list):
-        return told
-    kind, held = told
-    if kind in READ:
-        return READ[kind](held)
-    if kind == "dict":
-        return {decode(key, resolve): decode(value, resolve) for key, value in held}
-    for sequence in SEQUENCES:
-        if sequence.__name__ == kind:
-            return sequence(decode(part, resolve) for part in held)
-    return resolve(kind, held)
-
-
-def serve(request: dict[str, Any]) -> dict[str, Any]:
-    """Do what a test asks of the program's values, in the program's process, which never sees the test."""
-    space = vars(sys.modules["__main__"])
-
-    def resolve(kind: str, held: Any) -> Any:
-        if kind == "name" and held not in space:
-            raise NameError(f"name {held!r} is not defined")
-        return space[held] if kind == "name" else OBJECTS[held]
-
-    def refer(value: Any) -> list[Any]:
-        OBJECTS.append(value)
-        return ["object", len(OBJECTS) - 1]
-
-    try:
-        values = [decode(value, resolve) for value in request["values"]]
-        named = {name: decode(value, resolve) for name, value in request["named"].items()}
-        return {"value": encode(ACTS[request["act"]](*values, **named), refer)}
-    except BaseException as error:
-        return {"error": one_line(error)}
-
-
-class NeededError(BaseException):
-    """A test needs an answer of the program's process, and goes on from its beginning when it has that."""
-
-
-class Remote:
-    """A value of the program's in a test: a name, or an object of no plain type, which equals no plain value."""
-
-    def __init__(self, ask: Callable[..., Any], kind: str, held: Any) -> None:
-        self._ask, self._reference = ask, [kind, held]
-
-    def __call__(self, *values: Any, **named: Any) -> Any:
-        return self._ask("call", self, *values, **named)
-
-    def __getattr__(self, name: str) -> Any:
-        return self._ask("attribute", self, name)
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._ask("item", self, key)
-
-    def __len__(self) -> int:
-        return int(self._ask("length", self))
-
-    def __iter__(self) -> Any:
-        return iter(self._ask("list", self))
-
-    def __contains__(self, value: Any) -> bool:
-        return self._ask("holds", self, value) is True
-
-    def __bool__(self) -> bool:
-        return self._ask("truth", self) is True
-
-    def __repr__(self) -> str:
-        return str(self._ask("text", self))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Remote) and self._ask("equal", self, other) is True
-
-    def __hash__(self) -> int:
-        return hash(tuple(self._reference))
-
-
-def examine(expression: str, answers: list[dict[str, Any]]) -> dict[str, Any]:
-    """Evaluate a test on what the program answered so far: return whether it holds, or the next request.
-
-    Names that are neither Python's nor a module's are the program's. `inside` says that the test needs none of them, or
-    hands the program something that is of no plain type, so that only the program's process can evaluate it.
-    """
-    left, requests = iter(answers), 0
-
-    def refer(value: Any) -> list[Any]:
-        if isinstance(value, Remote):
-            return value._reference
-        raise TypeError(f"a test hands over a value of type {type(value).__name__}")
-
-    def ask(act: str, *values: Any, **named: Any) -> Any:
-        nonlocal requests
-        requests += 1
-        told = next(left, None)
-        if told is None:
-            given = [encode(value, refer) for value in values]
-            raise NeededError({"act": act, "values": given, "named": {k: encode(v, refer) for k, v in named.items()}})
-        if "error" in told:
-            raise RuntimeError(told["error"])
-        return decode(told["value"], lambda kind, held: Remote(ask, kind, held))
-
-    try:
-        tree = ast.parse(f"({expression}\n)", mode="eval")
-        space = names_of(tree, ask)
-        holds = bool(eval(compile(tree, NAME, "eval"), space))
-    except NeededError as needed:
-        return {"request": needed.args[0]}
-    except BaseException as error:
-        return {"inside": True} if not answers and isinstance(error, TypeError) else {"error": one_line(error)}
-    return {"holds": holds} if requests else {"inside": True}
-
-
-def names_of(tree: ast.AST, ask: Callable[..., Any]) -> dict[str, Any]:
-    """Bind the names of a test: modules as they are here, and those of the program by reference; by value where
-    nothing is called or taken of a name."""
-    nodes = list(ast.walk(tree))
-    used = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    used |= {id(node.value) for node in nodes if isinstance(node, (ast.Attribute, ast.Subscript))}
-    space: dict[str, Any] = {"__builtins__": __builtins__, **{module.__name__: module for module in (*LIKELY, *MORE)}}
-    bound = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
-    bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
-    for node in nodes:
-        if isinstance(node, ast.Name) and node.id not in {*space, *bound, *dir(builtins)}:
-            remote = Remote(ask, "name", node.id)
-            space[node.id] = remote if id(node) in used else ask("value", remote)
-    return space

@@ -95,9 +95,9 @@ def watcher(pid: int) -> Watcher:
 @contextmanager
 def budget(pid: int, seconds: float) -> Iterator[Budget]:
     """Kill a process that uses more than `seconds` of processor time within the block."""
-    own, watch = Budget(pid, seconds), watcher(os.getpid())
-    watch.add(own)
+    left, watch = Budget(pid, seconds), watcher(os.getpid())
+    watch.add(left)
     try:
-        yield own
+        yield left
     finally:
-        watch.remove(own)
+        watch.remove(left)
