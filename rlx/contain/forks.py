@@ -56,7 +56,7 @@ class Server:
         self.base = settings.get("base") or address_space()
         self.alive: dict[int, int] = {}
         self.ended: dict[int, int] = {}
-        """How processes ended that rlx has not ended yet."""
+        """Exit statuses of processes that ended by themselves."""
 
     def run(self) -> None:
         clear_environment(self.tmp)
