@@ -111,6 +111,8 @@ class ToolUse:
     num_mismatches: int = 0
     num_tokens: int = 0
     """Tokens of tool observations, as the policy's tokenizer counts them."""
+    num_stopped: int = 0
+    """Calls and judgements that a limit by the clock ended, so that a busy machine may answer otherwise."""
     name: str = ""
     """Name of the tool, where a wrapper lent it; empty where several are summed."""
 
@@ -120,6 +122,7 @@ class ToolUse:
             num_failed=self.num_failed + other.num_failed,
             num_mismatches=self.num_mismatches + other.num_mismatches,
             num_tokens=self.num_tokens + other.num_tokens,
+            num_stopped=self.num_stopped + other.num_stopped,
         )
 
 

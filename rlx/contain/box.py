@@ -30,7 +30,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from rlx.contain.messages import FORK, HEADER, KILL, NUMBER
+from rlx.contain.messages import END, FORK, HEADER, KILL, NUMBER
 from rlx.contain.process import (
     ChildError,
     GoneError,
@@ -160,6 +160,19 @@ class Box:
         with self.lock, suppress(OSError):
             if self.control is not None:
                 self.control.sendall(HEADER.pack(KILL, number, 0))
+
+    def end_of(self, number: int) -> int:
+        """Kill a process if it still lives, and return how it ended, as `os.waitpid` does; 0 if its server is gone."""
+        with self.lock:
+            try:
+                assert self.control is not None
+                self.control.settimeout(FORKING)
+                self.control.sendall(HEADER.pack(END, number, 0))
+                (status,) = NUMBER.unpack(receive(self.control, NUMBER.size))
+            except (AssertionError, OSError, EOFError):
+                self.stop()
+                return 0
+            return int(status)
 
     def started(self) -> socket.socket:
         if self.control is None or self.server is None or self.server.poll() is not None:

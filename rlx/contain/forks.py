@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from rlx.contain import kernel
-from rlx.contain.messages import HEADER, KILL, NUMBER
+from rlx.contain.messages import END, HEADER, KILL, NUMBER
 from rlx.contain.syscalls import pack_filter
 
 FIRST_MB = 1024
@@ -24,6 +24,9 @@ FIRST_MB = 1024
 FILE_MB = 32
 set_handler: Callable[[int, Any], Any] = sys.modules["_signal"].signal
 """`signal.signal` without its enumerations, whose use after a fork costs 40 pages of memory."""
+set_timer: Callable[[int, float], Any] = sys.modules["_signal"].setitimer
+PROFILE = signal.ITIMER_PROF
+"""Timer of processor time, which ends a process: SIGPROF."""
 PAUSES = (0.01, 0.1, 0.5, 2.0)
 """Seconds between attempts to fork, where the limit of processes or memory is reached for now."""
 WARMING = 16
@@ -52,6 +55,8 @@ class Server:
         self.control, self.module, self.settings, self.tmp = control, module, settings, tmp
         self.base = settings.get("base") or address_space()
         self.alive: dict[int, int] = {}
+        self.ended: dict[int, int] = {}
+        """Exit statuses of processes that ended by themselves."""
 
     def run(self) -> None:
         clear_environment(self.tmp)
@@ -81,8 +86,12 @@ class Server:
                 return False
             body += part
         self.reap()
-        if what == KILL and number in self.alive:
-            os.kill(self.alive[number], signal.SIGKILL)
+        if what == KILL:
+            self.ended.pop(number, None)
+            if number in self.alive:
+                os.kill(self.alive[number], signal.SIGKILL)
+        elif what == END:
+            self.control.sendall(NUMBER.pack(self.end(number)))
         elif fds:
             self.fork(number, fds[0], body)
         return True
@@ -114,9 +123,18 @@ class Server:
             self.reap()
         return os.fork()
 
+    def end(self, number: int) -> int:
+        """Return how a process ended, which was to end: it is killed if it lives."""
+        if number in self.alive:
+            os.kill(self.alive[number], signal.SIGKILL)
+            return os.waitpid(self.alive.pop(number), 0)[1]
+        return self.ended.pop(number, 0)
+
     def reap(self) -> None:
         for number, pid in tuple(self.alive.items()):
-            if os.waitpid(pid, os.WNOHANG)[0]:
+            gone, status = os.waitpid(pid, os.WNOHANG)
+            if gone:
+                self.ended[number] = status
                 del self.alive[number]
 
 
@@ -138,6 +156,7 @@ def live(line: int, module: ModuleType, told: dict[str, Any], base: int, tmp: st
             except BaseException as error:
                 write_line(line, json.dumps({"error": f"not contained, so not run: {name_error(error)}"}))
                 os._exit(1)
+        set_timer(PROFILE, told["cpu_seconds"])
         seed_all(told["seed"])
         (answer_all if hasattr(module, "answer") else play)(line, module, told["asked"])
     os._exit(0)

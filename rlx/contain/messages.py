@@ -2,7 +2,8 @@
 
     rlx     HEADER (b"f", number, length) with an end of a line, and the body: fork a process for a request
             HEADER (b"k", number, 0): kill it
-    server  NUMBER: the process of that number is forked
+            HEADER (b"e", number, 0): kill it, and answer how it ended
+    server  NUMBER: the process of that number is forked; or how it ended, as `os.waitpid` says it
 
 No two processes of a box have one number, whichever server forked them. So a late order to kill a process of a server
 that ended meets no process of the next. Numbers of the kernel begin again in each server.
@@ -14,4 +15,4 @@ from struct import Struct
 
 HEADER = Struct("!cqI")
 NUMBER = Struct("!q")
-FORK, KILL = b"f", b"k"
+FORK, KILL, END = b"f", b"k", b"e"

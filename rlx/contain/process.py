@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 LONGEST = 2**24
 """Bytes of an answer."""
+SPENT = (signal.SIGPROF, signal.SIGXCPU)
+"""Signals of the kernel's limits of processor time."""
 
 
 class ChildError(RuntimeError):
@@ -24,8 +28,12 @@ class GoneError(ChildError):
     """Its process ended."""
 
 
+class SpentError(GoneError):
+    """Its processor time was used up."""
+
+
 class LateError(ChildError):
-    """It took too long."""
+    """It took too long by the clock."""
 
 
 class StartError(RuntimeError):
@@ -42,6 +50,12 @@ class Process:
     def __init__(self, box: Box, line: socket.socket, number: int) -> None:
         self.box, self.line, self.number = box, line, number
 
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
     def ask(self, asked: Any, seconds: float) -> dict[str, Any]:
         """Return the answer to one more request."""
         try:
@@ -50,7 +64,7 @@ class Process:
         except TimeoutError:
             raise self.late(seconds) from None
         except OSError:
-            raise GoneError("its process ended") from None
+            raise self.gone() from None
         return self.hear(seconds)
 
     def hear(self, seconds: float) -> dict[str, Any]:
@@ -60,12 +74,19 @@ class Process:
         except TimeoutError:
             raise self.late(seconds) from None
         except (OSError, EOFError):
-            raise GoneError("its process ended") from None
+            raise self.gone() from None
         except (ValueError, RecursionError):
             told = None
         if not isinstance(told, dict) or "error" in told:
             raise ChildError(to_plain(told["error"]) if isinstance(told, dict) else "the answer is no JSON object")
         return told
+
+    def gone(self) -> GoneError:
+        """Return the error of a process that ended, by the signal that ended it."""
+        status = self.box.end_of(self.number)
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) in SPENT:
+            return SpentError("it used up its processor time")
+        return GoneError("its process ended")
 
     def late(self, seconds: float) -> LateError:
         self.box.kill(self.number)

@@ -31,6 +31,9 @@ KEY_VARIABLE = "RLX_JUDGE_KEY"
 LARGEST_ANSWER = 2**20
 LONGEST = 2000
 """Characters of a question or an answer that the judge is shown."""
+LONGEST_PAUSE = 60.0
+"""Seconds that an endpoint is waited for at most, whatever it asks for."""
+SECONDS = re.compile(r"\d{1,6}", re.ASCII)
 PAUSES = (1.0, 3.0, 10.0)
 """Seconds between tries of a call that failed."""
 BUSY = (408, 429)
@@ -98,7 +101,8 @@ class Judge:
         why = ""
         for pause in (*PAUSES, 0.0):
             try:
-                status, raw = self.call(told)
+                status, raw, wait = self.call(told)
+                pause = max(pause, min(wait, LONGEST_PAUSE)) if pause else pause
                 if status < 500 and status not in BUSY:
                     return self.reply_in(status, raw)
                 why = f"status {status}"
@@ -107,8 +111,9 @@ class Judge:
             time.sleep(pause)
         raise MistakeError(f"--url {self.url}: no answer ({why}); start the endpoint, or name another")
 
-    def call(self, body: bytes) -> tuple[int, bytes]:
-        """Make one call over a connection of its own; no proxy and no redirect is followed."""
+    def call(self, body: bytes) -> tuple[int, bytes, float]:
+        """Make one call over a connection of its own; no proxy and no redirect is followed. Return the status, the
+        answer, and the seconds for which the endpoint asks to wait (Retry-After)."""
         parts = urlsplit(self.url)
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         connection = kind(parts.hostname or "", parts.port, timeout=self.timeout)
@@ -118,7 +123,8 @@ class Judge:
         try:
             connection.request("POST", f"{parts.path.rstrip('/')}/chat/completions", body, headers)
             reply = connection.getresponse()
-            return reply.status, reply.read(LARGEST_ANSWER + 1)
+            wait = reply.getheader("Retry-After") or ""
+            return reply.status, reply.read(LARGEST_ANSWER + 1), float(wait) if SECONDS.fullmatch(wait) else 0.0
         finally:
             connection.close()
 
@@ -126,11 +132,18 @@ class Judge:
         """Return the text of a completion."""
         try:
             if status == 200 and len(raw) <= LARGEST_ANSWER:
-                return str(json.loads(raw)["choices"][0]["message"]["content"])
+                return text_of(json.loads(raw)["choices"][0]["message"]["content"])
             why = f"status {status}" if status != 200 else "an answer of more than 1 MB"
         except (ValueError, KeyError, IndexError, TypeError, RecursionError):
             why = "its answer is no chat completion"
         raise MistakeError(f"--url {self.url} does not speak OpenAI's protocol: {why}; the key is {KEY_VARIABLE}")
+
+
+def text_of(content: Any) -> str:
+    """Return the text of a message: none where a model that reasons wrote only thoughts; TypeError for no text."""
+    if content is not None and not isinstance(content, str):
+        raise TypeError(f"content of type {type(content).__name__}")
+    return content or ""
 
 
 def verdict_in(reply: str) -> bool | None:

@@ -74,11 +74,11 @@ class Recipe:
     world_names: Names = "invented"
     """Words that names of an invented world are made of."""
     tool_seconds: float
-    """Time limit of one tool call."""
+    """Processor time of one tool call, in seconds."""
     tool_memory_mb: int
     """Memory limit of one tool call."""
     judge_seconds: float
-    """Time limit of one test of a program."""
+    """Processor time of one test of a program, in seconds."""
 
     def __post_init__(self) -> None:
         at_least(1, num_parameters=self.num_parameters, checkpoint_every=self.checkpoint_every)

@@ -75,7 +75,7 @@ COMPLETION = made(completion_of, **COMPLETION_KEYS)
 METRICS = named(NUMBER)
 OUTCOMES = named(FLAG)
 ACTION = made(Action, kind=one_of(KINDS), text=STRING, name=STRING)
-TOOL = counted(ToolUse, "num_calls", "num_failed", "num_mismatches", "num_tokens")
+TOOL = counted(ToolUse, "num_calls", "num_failed", "num_mismatches", "num_tokens", rare="num_stopped")
 TASK = made(Task, id=STRING, prompt=TEXTS, data=Form(dict, require_map), env=STRING.unless(""))
 FORK = made(Fork, parent=NATURAL, turn=NATURAL, token=NATURAL, forced=IDS, learned=FLAG.unless(False))
 

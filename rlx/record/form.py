@@ -180,14 +180,20 @@ def in_order(*forms: Form) -> Form:
     return Form(lambda values: [form.write(value) for form, value in zip(forms, values, strict=True)], read)
 
 
-def counted(make: Callable[..., Any], *names: str) -> Form:
-    """Return the form of an object stored as a list of counts, in the order of `names`."""
-    counts, held = in_order(*[NATURAL] * len(names)), attrgetter(*names)
+def counted(make: Callable[..., Any], *names: str, rare: str | None = None) -> Form:
+    """Return the form of an object stored as a list of counts: of `names`, and of `rare` where it is not 0."""
+    held = attrgetter(*names)
 
     def read(value: Any, where: str) -> Any:
-        return make(**dict(zip(names, counts.read(value, where), strict=True)))
+        listed = require_list(value, where)
+        every = (*names, rare) if rare and len(listed) > len(names) else names
+        return make(**dict(zip(every, in_order(*[NATURAL] * len(every)).read(listed, where), strict=True)))
 
-    return Form(lambda value: list(held(value)), read)
+    def write(value: Any) -> list[int]:
+        last = getattr(value, rare) if rare else 0
+        return [*held(value), *([last] if last else [])]
+
+    return Form(write, read)
 
 
 def nothing_or(form: Form) -> Form:

@@ -35,7 +35,17 @@ NUM_CALLS = 2
 LARGEST_ANSWER = 64 * 2**20
 BUSY = (408, 429)
 """Statuses below 500 after which a call is made again."""
+UNREADABLE = (400, 422)
+"""Statuses of /access for an address that the server cannot read; a model wrote it."""
 START = "start one with `rlx serve retriever INDEX`"
+
+
+class UnspokenError(LostServiceError):
+    """An answer that is none of the protocol, with its status."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class ServerRetriever:
@@ -57,17 +67,36 @@ class ServerRetriever:
         self.meet(edition)
         return [found[:top_k] for found in hits]
 
-    def open(self, url: str) -> Page | None:
-        (page,) = self.ask("/access", {"urls": [url]}, lambda told: read_pages(told, 1))
+    def open(self, url: str, patience: float | None = None) -> Page | None:
+        """Return the page at an address; None where the server has none, or cannot read the address."""
+        try:
+            (page,) = self.ask("/access", {"urls": [url]}, lambda told: read_pages(told, 1), patience)
+        except UnspokenError as error:
+            if error.status in UNREADABLE:
+                return None
+            raise
         return page
 
-    def check(self, patience: float | None = None) -> None:
-        """Ask for a page, so that a server that cannot be used is refused before a run."""
-        asked = {"queries": ["page"], "topk": 1, "return_scores": True}
-        _, edition = self.ask(
-            "/retrieve", asked, lambda told: (read_hits(told, 1), edition_in(told)), patience or FIRST_PATIENCE
+    def check(self, top_k: int = 1) -> None:
+        """Search as a run will, so that a server that cannot be used is refused before the run."""
+        self.first_hits(top_k)
+
+    def check_access(self) -> None:
+        """Open a page as a run will; UnspokenError where the server opens none."""
+        hits = self.first_hits(1)
+        self.open(hits[0].page.url if hits else "page", self.first_patience)
+
+    def first_hits(self, top_k: int) -> list[Hit]:
+        body = {"queries": ["page"], "topk": top_k, "return_scores": True}
+        (hits,), edition = self.ask(
+            "/retrieve", body, lambda told: (read_hits(told, 1), edition_in(told)), self.first_patience
         )
         self.meet(edition)
+        return hits
+
+    @property
+    def first_patience(self) -> float:
+        return min(self.patience, FIRST_PATIENCE)
 
     def meet(self, edition: str) -> None:
         """Remember the server's edition; refuse another one than before."""
@@ -80,9 +109,10 @@ class ServerRetriever:
             )
 
     def edition(self) -> str:
-        """Return the edition of the server's index; its address where the server names none."""
+        """Return the edition of the server's index; its address where the server names none. A server that was never
+        there is soon refused."""
         if self.served is None:
-            self.check(self.patience)
+            self.check()
         return self.served or self.url
 
     def ask(self, path: str, body: Any, read: Callable[[Any], Any], patience: float | None = None) -> Any:
@@ -112,7 +142,7 @@ class ServerRetriever:
             why = f"it says {status}{reason(raw)}"
         except (ValueError, RecursionError, OverflowError) as error:
             why = str(error) if isinstance(error, ProtocolError) else "its answer is no JSON"
-        raise LostServiceError(f"search_url={self.url} does not speak Search-R1's protocol: {why:.200}; {START}")
+        raise UnspokenError(f"search_url={self.url} does not speak Search-R1's protocol: {why:.200}; {START}", status)
 
     def try_once(self, path: str, body: bytes) -> tuple[int, bytes]:
         """Make one call over an open connection, or a new one where that was closed meanwhile."""
@@ -149,8 +179,13 @@ class Client(Cached):
         self.server = ServerRetriever(url, timeout=timeout, patience=patience)
         super().__init__(Batched(self.server, shares_errors=True, num_searches=NUM_CALLS), cache)
 
-    def check(self) -> None:
-        self.server.check()
+    def check(self, top_k: int = 1) -> None:
+        """Refuse a server that cannot be searched."""
+        self.server.check(top_k)
+
+    def check_access(self) -> None:
+        """Refuse a server that opens no pages."""
+        self.server.check_access()
 
 
 def parse_url(url: str) -> tuple[bool, str, int | None, str]:

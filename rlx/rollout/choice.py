@@ -27,7 +27,7 @@ class Chooser:
     def choose(self, logits_BV: Tensor, rows: Sequence[RequestRow]) -> tuple[Tensor, list[int], list[float]]:
         """Sample the next id of every row. Return the ids, (B,), then ids and log-probs on the host.
 
-        The device is waited for once. Masks overwrite logits.
+        The device is waited for once, and once more where top_k or top_p filter. Masks overwrite logits.
         """
         if self.masks is not None:
             mask(self.masks, logits_BV, [row.walk for row in rows])

@@ -113,6 +113,7 @@ def measure_some(groups: Sequence[Group], *, lends: bool) -> Metrics:
         "group/distinct": mean(distinct(acts) for acts in map(actions, fresh) if acts),
         "action/repeated": ratio(sum(map(num_repeated, episodes)), len(actions(episodes))),
         **({**means("tool/"), "tool/failed_rate": failed_rate(episodes)} if lends else {}),
+        **measure_stopped(everything),
         **measure_turns(episodes),
         **measure_entropy(episodes),
         **means("episode/"),
@@ -147,6 +148,12 @@ def failed_rate(episodes: Sequence[Trajectory]) -> float:
     """Return the share of calls that failed."""
     tools = [episode.tool for episode in episodes]
     return ratio(sum(tool.num_failed for tool in tools), sum(tool.num_calls for tool in tools))
+
+
+def measure_stopped(episodes: Sequence[Trajectory]) -> Metrics:
+    """Return the calls and judgements that the clock ended, in an episode; nothing if there were none."""
+    num = sum(turn.tool.num_stopped for episode in episodes for turn in episode.new_turns)
+    return {"tool/stopped": num / len(episodes)} if num else {}
 
 
 def measure_env(episodes: Sequence[Trajectory]) -> Metrics:

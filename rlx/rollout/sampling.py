@@ -19,6 +19,10 @@ COLD = 1e-3
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MASK_64 = (1 << 64) - 1
 MASK_32 = (1 << 32) - 1
+FIRST, WIDER = 256, 16
+"""Candidates that are looked at first for top_p without top_k, and the factor where they do not hold it."""
+ROUNDING = 1e-6
+"""Share of a sum of float32 that its rounding stays below."""
 FLOATS = torch.finfo(torch.float32)
 
 
@@ -52,7 +56,10 @@ class Knobs:
     """V where a row has none."""
     top_p: Tensor
     num_candidates: int
-    """The largest top_k of the filtered rows."""
+    """Candidates that are looked at first; V: all ids."""
+
+
+COLUMNS = ("temperature", "cold", "greedy", "filtered", "top_k", "top_p")
 
 
 def read_knobs(samplings: Sequence[Sampling], num_ids: int, device: torch.device) -> Knobs:
@@ -73,40 +80,70 @@ def read_knobs(samplings: Sequence[Sampling], num_ids: int, device: torch.device
         filtered=column(filtered, torch.bool) if any(filtered) else None,
         top_k=column(top_k, torch.int64),
         top_p=column([s.top_p for s in samplings], torch.float32),
-        num_candidates=max((k for k, is_filtered in zip(top_k, filtered) if is_filtered), default=0),
+        num_candidates=max((first_candidates(k, num_ids) for k, on in zip(top_k, filtered) if on), default=0),
     )
 
 
-def invert(probs_BV: Tensor, uniform_B1: Tensor) -> Tensor:
+def first_candidates(top_k: int, num_ids: int) -> int:
+    """Return how many of the likeliest ids to look at first: more than top_k, in case that some are equal; without
+    top_k as many as hold the usual top_p, which is checked."""
+    return min(num_ids, FIRST if top_k == num_ids else 2 * top_k + 64)
+
+
+def invert(cumulative_BV: Tensor, uniform_B1: Tensor) -> Tensor:
     """The first id whose cumulative probability exceeds u times the total: (B, 1).
 
     u is at most 1 - 2^-24, so u * total rounds to less than the total, and an id of probability zero is never chosen.
     """
-    cumulative = probs_BV.cumsum(-1)
-    chosen = torch.searchsorted(cumulative, uniform_B1 * cumulative[:, -1:], right=True)
-    return chosen.clamp_max_(probs_BV.shape[1] - 1)
+    chosen = torch.searchsorted(cumulative_BV, uniform_B1 * cumulative_BV[:, -1:], right=True)
+    return chosen.clamp_max_(cumulative_BV.shape[1] - 1)
 
 
-def likeliest(probs_BV: Tensor, num: int) -> tuple[Tensor, Tensor]:
-    """The `num` most probable ids and their probabilities, (B, num), the smaller id first among equals.
+def likeliest(probs_BV: Tensor, num: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the `num` most probable ids, the smaller id first among equals, their probabilities, (B, num), and how
+    many of them are sure, (B, 1).
 
-    Floats from 0 up are ordered as their bits are, so bits and id make one integer, of which no two are equal: `topk`
-    of floats would choose among equals by how many it is asked for, that is by a row's neighbours.
+    `topk` chooses freely among ids as probable as the last one, so these are not sure, unless all ids are asked for.
+    Floats from 0 up are ordered as their bits are, so bits and id make one integer, of which no two are equal.
     """
-    backwards_V = torch.arange(probs_BV.shape[1] - 1, -1, -1, device=probs_BV.device)
-    keys_BV = (probs_BV.contiguous().view(torch.int32).long() << 32) | backwards_V
-    order = probs_BV.shape[1] - 1 - (keys_BV.topk(num, dim=-1).values & MASK_32)
-    return probs_BV.gather(1, order), order
+    num_ids = probs_BV.shape[1]
+    if num == num_ids:
+        ids_BN = torch.arange(num_ids, device=probs_BV.device).expand_as(probs_BV)
+        probs_BN, num_sure = probs_BV, torch.full_like(ids_BN[:, :1], num)
+    else:
+        probs_BN, ids_BN = probs_BV.topk(num, dim=-1)
+        num_sure = (probs_BN > probs_BN[:, -1:]).sum(-1, keepdim=True)
+    keys_BN = (probs_BN.contiguous().view(torch.int32).long() << 32) | (num_ids - 1 - ids_BN)
+    order_BN = num_ids - 1 - (keys_BN.sort(dim=-1, descending=True).values & MASK_32)
+    return probs_BV.gather(1, order_BN), order_BN, num_sure
 
 
-def invert_filtered(probs_BV: Tensor, uniform_B1: Tensor, knobs: Knobs) -> Tensor:
-    """The same over a row's candidates, likeliest first: its top k, the fewest of them that hold top_p of their sum."""
-    probs, order = likeliest(probs_BV, knobs.num_candidates)
-    rank = torch.arange(probs.shape[1], device=probs.device)
+def invert_filtered(probs_BV: Tensor, total_B1: Tensor, uniform_B1: Tensor, knobs: Knobs) -> Tensor:
+    """Invert over a row's candidates, likeliest first: its top k, the fewest of them that hold top_p of their sum.
+
+    `total_B1` is the sum of all probabilities. Rows whose candidates may reach beyond the first ones look at more.
+    """
+    num_ids, num = probs_BV.shape[1], knobs.num_candidates
+    probs, order, num_sure = likeliest(probs_BV, num)
+    rank = torch.arange(num, device=probs.device)
+    is_limited = knobs.top_k < num_ids
     probs = probs.masked_fill(rank >= knobs.top_k, 0.0)
     cumulative = probs.cumsum(-1)
-    beyond = (cumulative - probs >= knobs.top_p * cumulative[:, -1:]) & (rank > 0)
-    return order.gather(1, invert(probs.masked_fill(beyond, 0.0), uniform_B1))
+    total_B1 = torch.where(is_limited, cumulative[:, -1:], total_B1)
+    before, wanted = cumulative - probs, knobs.top_p * total_B1
+    ids = order.gather(1, invert(probs.masked_fill((before >= wanted) & (rank > 0), 0.0).cumsum(-1), uniform_B1))
+    if num == num_ids:
+        return ids
+    last = before.gather(1, (num_sure - 1).clamp_min(0))
+    is_closed = ~is_limited & (num_sure > 0) & (last >= wanted + ROUNDING * total_B1)
+    is_sure = is_closed | (knobs.top_k <= num_sure) | (probs_BV.gather(1, order[:, -1:]) == 0)
+    if knobs.filtered is not None:
+        is_sure = is_sure | ~knobs.filtered
+    rows = (~is_sure).squeeze(1).nonzero().squeeze(1)
+    if len(rows):
+        part = replace(pick(knobs, rows), num_candidates=min(num_ids, num * WIDER))
+        ids[rows] = invert_filtered(probs_BV[rows], total_B1[rows], uniform_B1[rows], part)
+    return ids
 
 
 def apply_temperature(logits_BV: Tensor, knobs: Knobs) -> Tensor:
@@ -153,9 +190,9 @@ def read_tops(nums: Sequence[int], device: torch.device) -> list[Top]:
 
 
 def pick(knobs: Knobs, rows: Tensor) -> Knobs:
-    """The temperatures of some rows."""
-    temperature, cold = (None if x is None else x.index_select(0, rows) for x in (knobs.temperature, knobs.cold))
-    return replace(knobs, temperature=temperature, cold=cold)
+    """Return the settings of some rows."""
+    columns = {name: getattr(knobs, name) for name in COLUMNS}
+    return replace(knobs, **{name: x.index_select(0, rows) for name, x in columns.items() if x is not None})
 
 
 def read_watch(watches: Sequence[Sequence[int]], device: torch.device) -> Watch | None:
@@ -175,9 +212,10 @@ def sample(logits_BV: Tensor, uniform_B1: Tensor, knobs: Knobs) -> tuple[Tensor,
     greedy rows. A row's choice depends on its own logits, settings and u alone. Not finite if the logits are not.
     """
     probs = torch.softmax(apply_temperature(logits_BV, knobs), -1)
-    ids = invert(probs, uniform_B1)
+    cumulative = probs.cumsum(-1)
+    ids = invert(cumulative, uniform_B1)
     if knobs.filtered is not None:
-        ids = torch.where(knobs.filtered, invert_filtered(probs, uniform_B1, knobs), ids)
+        ids = torch.where(knobs.filtered, invert_filtered(probs, cumulative[:, -1:], uniform_B1, knobs), ids)
     if knobs.greedy is not None:
         ids = torch.where(knobs.greedy, logits_BV.argmax(-1, keepdim=True), ids)
     return ids.squeeze(1), probs.gather(1, ids).log().squeeze(1)

@@ -1,5 +1,5 @@
 """Run code of a model in this process, which is forked for it and contained (rlx.contain.server). It imports nothing of
-rlx, as another Python may run it."""
+rlx, as another Python may run it. Assertions about what the program returns are examined in cpython_values."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import decimal
 import fractions
 import functools
 import heapq
+import importlib.util
 import io
 import itertools
 import json
@@ -23,14 +24,14 @@ import os
 import queue
 import random
 import re
-import signal
 import statistics
 import string
 import sys
 import threading
-import traceback
+import time
 import types
 import typing
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -50,7 +51,21 @@ LIKELY = (
 )
 MORE = (math, operator, queue, random, re, statistics, string, threading, typing)
 """Modules that code is likely to import: once, before processes are forked."""
-NAME = "<code>"
+
+
+def load_values() -> Any:
+    """Import the module beside this one, which is in no package here."""
+    name = "cpython_values"
+    spec = importlib.util.spec_from_file_location(name, os.path.join(os.path.dirname(__file__), f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+values = load_values()
+NAME: str = values.NAME
 IMPORTS = """
 import bisect, cmath, collections, copy, datetime, decimal, fractions, functools, heapq, itertools, math, operator
 import os, random, re, statistics, string, sys, time
@@ -67,14 +82,18 @@ from operator import itemgetter
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any, Callable, Deque, Dict, Generator, Iterable, Iterator, List, Optional, Set, Tuple, Union
 """
+sleep_long = time.sleep
+THREAD_STACK = 8 * 2**20
 WARMING = 16
 """Runs of a program after which CPython 3.11 and newer change its code no more."""
 NUMPY = "\nimport numpy as np"
 
 
 def answer(asked: dict[str, Any]) -> dict[str, Any]:
-    """Run what is asked, and tell its output or its error."""
-    signal.setitimer(signal.ITIMER_PROF, asked["seconds"])  # ends the process: processor time, which no sleep uses up
+    """Run a program and return its output or its error; or answer for values of the program that was run."""
+    if "serve" in asked:
+        return dict(values.serve(asked["serve"]))
+    time.sleep = bounded_sleep(asked["seconds"])
     os._exit = leave  # type: ignore[assignment]
     fd = redirect(asked.get("stdin", ""))
     told = attempt(asked, asked["code"])
@@ -91,6 +110,7 @@ def answer(asked: dict[str, Any]) -> dict[str, Any]:
 def warm() -> None:
     """Make the streams, on descriptors that `redirect` puts files in the place of, and run programs: processes that are
     forked afterwards copy less memory."""
+    threading.stack_size(THREAD_STACK)
     main = sys.modules["__main__"]
     sys.stdout = standard_stream(1, "w")
     for _ in range(WARMING):
@@ -98,6 +118,25 @@ def warm() -> None:
     sys.stdout.flush()
     sys.modules["__main__"] = main
     sys.stdin, sys.stdout = standard_stream(0, "r"), standard_stream(1, "w")
+
+
+class SleepError(Exception):
+    """A thread has slept longer than it may: a clock's limit would say so later, and later still on a busy machine."""
+
+    __module__ = "builtins"
+
+
+def bounded_sleep(most: float) -> Callable[[Any], None]:
+    """Return `time.sleep` with a limit for all sleep of a thread."""
+    slept: dict[int, float] = collections.defaultdict(float)
+
+    def sleep(seconds: Any, /) -> None:
+        slept[threading.get_ident()] += seconds
+        if slept[threading.get_ident()] > most:
+            raise SleepError(f"the code slept longer than {most:g} s")
+        sleep_long(seconds)
+
+    return sleep
 
 
 def leave(status: int = 0) -> None:
@@ -168,11 +207,11 @@ def attempt(asked: dict[str, Any], code: str, before: str = "") -> dict[str, Any
             return {"value": str(eval(compile(f"({asked['expression']}\n)", NAME, "eval"), space))}
     except SystemExit:
         finish_threads()
-        return {"error": "SystemExit"} if "expression" in asked else {}
+        return {"error": "SystemExit"} if "expression" in asked or "serves" in asked else {}
     except MemoryError:
         return {"error": "MemoryError", "memory": True}
     except BaseException as error:
-        return {"error": one_line(error)}
+        return {"error": values.one_line(error)}
     return {}
 
 
@@ -191,15 +230,3 @@ def finish_threads() -> None:
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()
-
-
-def one_line(error: BaseException) -> str:
-    """Tell an error and the line of the code that it came from."""
-    try:
-        shown = traceback.format_exception_only(type(error), error)
-        text = " ".join((shown[-1] if isinstance(error, SyntaxError) else "".join(shown)).split())
-    except BaseException:
-        text = type(error).__name__
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == NAME]
-    line = error.lineno if isinstance(error, SyntaxError) else (lines[-1] if lines else None)
-    return f"{text} (line {line})" if line is not None else text

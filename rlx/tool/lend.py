@@ -6,12 +6,12 @@ answered by  the tool: 48                the environment: lower
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from rlx.environment import Environment, Episode, Pace, WrappedEnvironment, WrappedEpisode
 from rlx.limits import MANY, refuse, within
-from rlx.tool.tool import Tool
+from rlx.tool.tool import Tool, use_of
 from rlx.types import Action, Step, Task, Text, ToolUse, Verb
 from rlx.world import cost_of, data_version_of, reward_range_of, start_episode
 
@@ -124,7 +124,7 @@ class LendEpisode(WrappedEpisode):
         self.num_calls += 1
         result = self.lend.tool.run(action.text)
         reward = self.lend.reward_call + self.lend.reward_success * (not result.failed)
-        return self.say(result.output, ToolUse(num_calls=1, num_failed=int(result.failed), name=name), reward)
+        return self.say(result.output, replace(use_of(result), name=name), reward)
 
     def say(self, text: str, tool: ToolUse, reward: float = 0.0) -> Step:
         before = self.before

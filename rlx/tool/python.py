@@ -8,8 +8,9 @@ that nothing a model writes reaches the host.
 
 The same code gives the same text, in every process. Clock and random numbers are frozen, and the interpreter's hashes
 and addresses are functions of the code. All text is made inside: a last expression is printed there, as `print` would,
-and no value becomes an object of the host, whose sets have an order of their own. Only the limits are physical: code
-that takes nearly as long as it may is cut off on one machine and not on another.
+and no value becomes an object of the host, whose sets have an order of their own. The limit of time is processor time,
+which other processes of the machine do not use up; only code that takes nearly as long as it may is cut off on one
+machine and not on another. A much longer limit by the clock is the last resort: its hits are counted (`tool/stopped`).
 
 The interpreter decides two things. `print` and `str` write `...` below nesting level `depth`. Text printed without an
 end of line reaches the host late, so code that loops afterwards runs until its time limit.
@@ -47,6 +48,7 @@ from pydantic_monty import (
 
 from rlx.contain.box import end_all
 from rlx.limits import Switch, above, within
+from rlx.tool.processor import Budget, budget, clock_limit
 from rlx.tool.rounding import mend_round
 from rlx.tool.snippet import printing
 from rlx.tool.tool import Result, Tool
@@ -71,12 +73,12 @@ class Python(Tool):
 
     interpreter: Literal["monty", "cpython"] = "monty"
     seconds: float = 1.0
-    """Time limit; processor time with cpython, which may take twice as long by the clock."""
+    """Limit of processor time. By the clock a call may take ten times as long, and a minute."""
     memory_mb: int = 32
     depth: int = 500
     """Depth limit of nested calls, and of nested values in the output (monty)."""
     sleep: float = 0.0
-    """Time limit of sleep, in seconds (monty)."""
+    """Time limit of sleep, in seconds (monty); with cpython a thread may sleep for `seconds`."""
     max_characters: int = 1000
     """Length limit of the code, and of the output unless `output_characters` says another."""
     output_characters: int | None = None
@@ -116,8 +118,8 @@ class Python(Tool):
             from rlx.tool.cpython import run_snippet
 
             return run_snippet(self, code)
-        with self.session() as session:
-            return self.feed(session, code)
+        with self.session() as sandbox:
+            return self.feed(sandbox, code)
 
     def check_inputs(self) -> None:
         """Refuse an interpreter that this machine cannot contain."""
@@ -127,26 +129,39 @@ class Python(Tool):
             ready_for("", self.contained).know()
 
     @contextmanager
-    def session(self) -> Iterator[MontySession]:
-        """A fresh sandbox."""
+    def session(self, use: str = "programs") -> Iterator[Sandbox]:
+        """Check out a fresh sandbox, for `seconds` of processor time. Those of another use are others, so that a thread
+        may wait for one while it holds one."""
         with STARTING:
-            sandboxes = pool(os.getpid(), self.processes)
+            sandboxes = pool(os.getpid(), self.processes, use)
         with sandboxes.checkout(limits=limits(self), os_policy=FROZEN, print_flush_interval=0) as session:
-            yield session
+            worker = session.worker_pid
+            assert worker is not None
+            with budget(worker, self.seconds) as time:
+                yield Sandbox(session, worker, time)
 
-    def feed(self, session: MontySession, code: str) -> Result:
-        printed = Printed(self.max_output, session.worker_pid)
+    def feed(self, sandbox: Sandbox, code: str) -> Result:
+        printed = Printed(self.max_output, sandbox.worker)
         try:
-            mend_round(session, code)
-            run(session, code, printed)
+            mend_round(sandbox.session, code)
+            run(sandbox.session, code, printed)
         except Exception as error:  # whatever the code did, it ends here
             if printed.full and self.truncate:
                 return cut(printed.text, self)
-            return Result(output=explain(error, printed, self), failed=True)
+            return explain(error, printed, self, sandbox)
         output = printed.text.rstrip("\n")
         if len(output) > self.max_output:
             return cut(output, self)
         return Result(output=printable(output) or "None")
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """A session, the process that it runs in, and the time that this process may use."""
+
+    session: MontySession
+    worker: int
+    time: Budget
 
 
 class Printed:
@@ -190,8 +205,8 @@ class UnseenError(Exception):
 
 
 @cache
-def pool(pid: int, processes: int) -> Monty:
-    """Warm sandboxes, one set per process: a forked child must not share its parent's."""
+def pool(pid: int, processes: int, use: str) -> Monty:
+    """Warm sandboxes, one set per process and use: a forked child must not share its parent's."""
     held = OPEN.setdefault(pid, ExitStack())
     return held.enter_context(
         Monty(max_processes=processes, binary_path=interpreter(held), feed_duration_limit_grace=GRACE)
@@ -229,7 +244,7 @@ def starts(binary: str) -> bool:
 
 def limits(python: Python) -> ResourceLimits:
     return {
-        "max_feed_duration_secs": python.seconds,
+        "max_feed_duration_secs": clock_limit(python.seconds),
         "max_memory": python.memory_mb * 2**20,
         "max_recursion_depth": python.depth,
         "max_total_sleep_secs": python.sleep,
@@ -237,34 +252,43 @@ def limits(python: Python) -> ResourceLimits:
     }
 
 
-def explain(error: Exception, printed: Printed, python: Python) -> str:
-    """Why a call failed, in one line that the code alone decides: the sandbox's own messages hold measured times."""
+def explain(error: Exception, printed: Printed, python: Python, sandbox: Sandbox) -> Result:
+    """Return the failure of a call, in one line that the code alone decides: the sandbox's messages hold measured
+    times. The limit by the clock is the exception, so its result says so."""
     if printed.full:
         return too_much(python)
+    if sandbox.time.spent:
+        return failure(too_long(python))
     if isinstance(error, MontyCrashedError):
-        return too_long(python) if error.timed_out else "CrashError: the code stopped the sandbox"
+        return too_late(python) if error.timed_out else failure("CrashError: the code stopped the sandbox")
     if not isinstance(error, MontyError):  # UnseenError, or a value that the host cannot hold
-        return "ValueError: the last value cannot be shown; print it"
+        return failure("ValueError: the last value cannot be shown; print it")
     message = " ".join(describe(error).split())
+    if message.startswith("TimeoutError: feed time limit"):
+        return too_late(python)
     for prefix, text in LIMITS.items():
         if message.startswith(prefix):
-            return text(python)
-    return printable(message)[:MAX_ERROR_CHARACTERS]
+            return failure(text(python))
+    return failure(printable(message)[:MAX_ERROR_CHARACTERS])
+
+
+def failure(text: str) -> Result:
+    return Result(output=text, failed=True)
 
 
 def describe(error: MontyError) -> str:
     return error.display("type-msg") if isinstance(error, MontyRuntimeError | MontySyntaxError) else str(error)
 
 
-def too_much(python: Python) -> str:
-    return f"OutputError: the output is longer than {python.max_output} characters"
+def too_much(python: Python) -> Result:
+    return failure(f"OutputError: the output is longer than {python.max_output} characters")
 
 
 def cut(output: str, python: Python) -> Result:
     """Return the result for output that is too long."""
     if python.truncate:
         return Result(output=f"{printable(output[: python.max_output])}\n... (cut off)")
-    return Result(output=too_much(python), failed=True)
+    return too_much(python)
 
 
 def unfence(code: str) -> str:
@@ -277,9 +301,14 @@ def too_long(python: Python) -> str:
     return f"TimeoutError: the code ran longer than {python.seconds:g} s"
 
 
+def too_late(python: Python) -> Result:
+    """Return the result for a call that the clock ended, although it had processor time left."""
+    text = f"TimeoutError: the code had not ended after {clock_limit(python.seconds):g} s by the clock"
+    return Result(output=text, failed=True, stopped=True)
+
+
 LIMITS: dict[str, Callable[[Python], str]] = {
     "TimeoutError: sleep limit": lambda python: f"SleepError: the code slept longer than {python.sleep:g} s",
-    "TimeoutError: feed time limit": too_long,
     "MemoryError": lambda python: f"MemoryError: the code used more than {python.memory_mb} MB",
     "RecursionError": lambda python: f"RecursionError: calls were nested deeper than {python.depth}",
 }

@@ -82,7 +82,7 @@ class Search(Tool):
     def check_servers(self) -> None:
         """Refuse a server that cannot be used, where the run is."""
         if self.search_url is not None and isinstance(self.retriever, Client):
-            self.retriever.check()
+            self.retriever.check(self.top_k)
 
     def best(self, query: str) -> list[Hit]:
         """Return pages with their scores; of equal scores the first page comes first."""

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from rlx.declared import declared
-from rlx.types import Verb
+from rlx.types import ToolUse, Verb
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +15,13 @@ class Result:
 
     output: str
     failed: bool = False
+    stopped: bool = False
+    """The clock ended the call, the last resort, and not a limit of its work: on another machine it may end well."""
+
+
+def use_of(result: Result) -> ToolUse:
+    """Return the counts of one call."""
+    return ToolUse(num_calls=1, num_failed=int(result.failed), num_stopped=int(result.stopped))
 
 
 class Tool(ABC):

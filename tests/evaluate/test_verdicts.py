@@ -37,6 +37,8 @@ class Endpoint(ThreadingHTTPServer):
         self.asked: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
         self.statuses: list[int] = []
+        self.wait = ""
+        self.thinks = False
 
     @property
     def url(self) -> str:
@@ -53,8 +55,11 @@ class Call(BaseHTTPRequestHandler):
         status = self.server.statuses.pop() if self.server.statuses else 200
         said = told["messages"][0]["content"].partition("Answer:")[2]
         reply = "<think>no, or yes?</think> Yes." if "meow" in said else "No: it is another."
-        body = json.dumps({"choices": [{"message": {"content": reply}}]}).encode()
+        message = {"content": None, "reasoning_content": reply} if self.server.thinks else {"content": reply}
+        body = json.dumps({"choices": [{"message": message}]}).encode()
         self.send_response(status)
+        if status == 429 and self.server.wait:
+            self.send_header("Retry-After", self.server.wait)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -127,6 +132,15 @@ def test_a_busy_endpoint_is_asked_again_and_a_wrong_one_is_refused(
     monkeypatch.setattr(verdicts, "PAUSES", (0.0, 0.0))
     endpoint.statuses = [429, 503]
     assert Judge(url=endpoint.url, model="judge").ask("Answer: meow").endswith("Yes.")
+    pauses: list[float] = []
+    monkeypatch.setattr(verdicts.time, "sleep", pauses.append)
+    monkeypatch.setattr(verdicts, "PAUSES", (1.0, 3.0))
+    for endpoint.wait in ("7", "100000", "soon", "-1"):
+        endpoint.statuses = [429]
+        assert Judge(url=endpoint.url, model="judge").ask("Answer: meow").endswith("Yes.")
+    assert pauses == [7.0, 60.0, 1.0, 1.0]
+    endpoint.thinks = True
+    assert Judge(url=endpoint.url, model="judge").ask("Answer: meow") == "", "thoughts alone are no reply"
     endpoint.statuses = [401]
     with raises_naming(MistakeError, "status 401"):
         Judge(url=endpoint.url, model="judge").ask("x")

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -19,6 +19,7 @@ from rlx.commands.resume import resume_command
 from rlx.config.compose import ConfigError, compose
 from rlx.config.saved import load_tree
 from rlx.env.questions.qa import QA
+from rlx.env.search.search_qa import SearchQA
 from rlx.fault import LostServiceError
 from rlx.gym.tools import SearchTool
 from rlx.limits import MistakeError
@@ -39,18 +40,25 @@ class SearchR1(BaseHTTPRequestHandler):
 
     result: Any = None
     status = 200
+    topks: ClassVar[list[int]] = []
     raw: bytes | None = None
     length: int | None = None
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path != "/retrieve":
+            return self.answer(404, b'{"detail":"Not Found"}')
+        self.topks.append(asked["topk"])
         found = MemoryRetriever(PAGES).find(asked["queries"], asked["topk"] or 3)
         documents = [
             [{"document": {"id": hit.page.id, "contents": hit.page.contents}, "score": hit.score} for hit in hits]
             for hits in found
         ]
         body = self.raw if self.raw is not None else json.dumps(self.result or {"result": documents}).encode()
-        self.send_response(self.status)
+        return self.answer(self.status, body)
+
+    def answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
         self.send_header("Content-Length", str(self.length or len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -115,6 +123,33 @@ def test_the_server_that_the_environment_names_is_asked_by_gems_tool(
     assert own[2] == "\n\n<information>Dog: my own</information>\n\n"
     monkeypatch.setenv("SEARCH_URL", "")
     assert SearchTool(topk=1).execute_action(call) == invented
+
+
+def test_search_r1s_server_opens_no_pages_and_is_refused_before_a_run_that_does(other: Callable[..., str]) -> None:
+    topks: list[int] = []
+    url = other(topks=topks)
+    with raises_naming(MistakeError, "env.access=true", url, "404", "env.access=false", "env.result_characters"):
+        SearchQA(search_url=url, top_k=4).check_servers()
+    SearchQA(search_url=url, access=False, result_characters=200, top_k=7).check_servers()
+    assert topks[0] == 4
+    assert topks[-1] == 7
+
+
+def test_an_address_that_the_server_cannot_read_is_no_page(other: Callable[..., str], serve: Serve) -> None:
+    def refuse_all(server: SearchR1) -> None:
+        server.rfile.read(int(server.headers["Content-Length"]))
+        server.answer(422, b'{"detail": "no URL"}')
+
+    assert Client(other(do_POST=refuse_all)).open("http://[") is None
+    SearchQA(search_url=serve().url).check_servers()
+
+
+def test_a_server_that_never_was_there_is_not_waited_for(run_server: Callable[..., Any], serve: Serve) -> None:
+    running = serve()
+    running.kill()
+    with raises_naming(LostServiceError, running.url, "0.1 s"):
+        Client(running.url, patience=300).find(["cat"], 1)
+    running.start()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlx.rollout import sampling
 from rlx.rollout.sampling import invert, read_knobs, sample, splitmix64, uniforms
 from rlx.types import Sampling
 
@@ -45,7 +48,7 @@ def test_random_numbers_are_uniform_and_exact_in_float32():
 
 def test_inverse_cdf_at_known_numbers():
     u = [0.0, 0.09, 0.11, 0.49, 0.51, 0.79, 0.81, 1 - 2**-24]
-    assert invert(PROBS.expand(8, -1), torch.tensor(u)[:, None])[:, 0].tolist() == [0, 0, 1, 1, 3, 3, 4, 4]
+    assert invert(PROBS.expand(8, -1).cumsum(-1), torch.tensor(u)[:, None])[:, 0].tolist() == [0, 0, 1, 1, 3, 3, 4, 4]
 
 
 def test_frequencies_are_the_probabilities(device):
@@ -114,8 +117,8 @@ def test_rows_with_other_settings_do_not_change_a_row(device):
     ]
     u = uniforms(8, 0, 6)
     together = draw(logits, u, *settings)
-    for row, sampling in enumerate(settings):
-        alone = draw(logits[row : row + 1], u[row : row + 1], sampling)
+    for row, setting in enumerate(settings):
+        alone = draw(logits[row : row + 1], u[row : row + 1], setting)
         assert alone[0] == together[0][row : row + 1]
         assert alone[1] == pytest.approx(together[1][row : row + 1], abs=1e-6)
 
@@ -152,3 +155,44 @@ def test_any_temperature_gives_a_token_and_a_finite_log_prob(temperature):
         assert ids[1:] == draw(logits[1:], [0.5], Sampling())[0]
         if temperature <= 1e-3 or "top_p" in extra:
             assert ids[0] == 0
+
+
+def test_top_p_looks_at_few_candidates_and_chooses_as_if_it_sorted_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+    likeliest = sampling.likeliest
+
+    def counting(probs: torch.Tensor, num: int) -> Any:
+        counts.append(num)
+        return likeliest(probs, num)
+
+    monkeypatch.setattr(sampling, "likeliest", counting)
+    generator = torch.Generator().manual_seed(0)
+    peaked = torch.randn(8, 150_000, generator=generator)
+    peaked[:, 1000:1050] += 15
+    knobs = read_knobs([Sampling(top_p=0.95)] * 8, 150_000, peaked.device)
+    uniform = torch.rand(8, 1, generator=generator)
+    chosen, _ = sample(peaked, uniform, knobs)
+    assert max(counts) < 1000
+    assert torch.equal(chosen, sample(peaked, uniform, replace(knobs, num_candidates=150_000))[0])
+
+
+def test_candidates_that_are_equal_flat_masked_or_mixed_are_chosen_from_as_if_all_were_sorted() -> None:
+    generator = torch.Generator().manual_seed(1)
+    settings = [
+        *(Sampling(top_p=p, top_k=k) for p in (1e-6, 0.3, 0.95, 1 - 1e-7) for k in (0, 1, 20, 2999)),
+        *(Sampling(), Sampling(temperature=0), Sampling(top_k=5), Sampling(top_p=0.9, temperature=3.0)),
+    ]
+    for num_values in (2, 5, 40, 10**9):
+        for scale in (0.0, 1.0, 6.0):
+            logits = torch.randn(len(settings), 3000, generator=generator)
+            logits = (logits * min(num_values, 1000)).round() / min(num_values, 1000) * scale
+            logits[torch.rand(logits.shape, generator=generator) < 0.3] = -torch.inf
+            uniform = torch.rand(len(settings), 1, generator=generator)
+            knobs = read_knobs(settings, 3000, logits.device)
+            chosen, logprobs = sample(logits, uniform, knobs)
+            every = sample(logits, uniform, replace(knobs, num_candidates=3000))
+            assert torch.equal(chosen, every[0])
+            assert torch.equal(logprobs, every[1])
+            for row, setting in enumerate(settings):
+                alone = read_knobs([setting], 3000, logits.device)
+                assert sample(logits[row : row + 1], uniform[row : row + 1], alone)[0] == chosen[row]

@@ -183,7 +183,7 @@ def test_an_operation_that_looks_at_no_clock_is_ended_soon_after_the_limit(monke
     waits = []
     monkeypatch.setattr("rlx.tool.python.Monty", lambda **given: waits.append(given["feed_duration_limit_grace"]))
     with pytest.raises(TypeError):
-        pool.__wrapped__(0, 1)
+        pool.__wrapped__(0, 1, "programs")
     assert waits == [pytest.approx(0.1)]
     assert PYTHON.run("int('7' * 400)**9000 % 3").output == "TimeoutError: the code ran longer than 0.3 s"
 
@@ -218,7 +218,8 @@ def test_first_calls_of_several_threads_start_one_pool() -> None:
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(PYTHON.run, ["1"] * 16))
     assert pool.cache_info().misses == 1
-    assert pool(os.getpid(), PYTHON.processes) is pool(os.getpid(), PYTHON.processes)
+    first, again = (pool(os.getpid(), PYTHON.processes, "programs") for _ in range(2))
+    assert first is again
 
 
 @pytest.mark.parametrize("key", ["seconds", "memory_mb", "depth", "max_characters", "processes"])

@@ -22,6 +22,7 @@ from rlx.env.hub import DataError, edition, is_elsewhere
 from rlx.environment import Environment, Episode
 from rlx.limits import MANY, refuse, within
 from rlx.tool.python import Python
+from rlx.tool.tool import use_of
 from rlx.types import Action, Move, Step, Task, Text, ToolUse
 
 MAX_TARGET = 10**15
@@ -205,7 +206,7 @@ class CountdownEpisode(Episode):
         result = self.env.python.run(code)
         if not result.failed:
             self.observed = result.output
-        return Step(observation=(Text(result.output),), tool=ToolUse(num_calls=1, num_failed=int(result.failed)))
+        return Step(observation=(Text(result.output),), tool=use_of(result))
 
     def answer(self, text: str) -> Step:
         self.done = True

@@ -19,7 +19,7 @@ from rlx.env.questions.question import Question, end_judged
 from rlx.env.questions.sourced import SourcedQuestions
 from rlx.fences import last_block
 from rlx.limits import within
-from rlx.tool.program import run_calls, run_programs
+from rlx.tool.program import run_assertions, run_calls, run_programs
 from rlx.tool.python import Python
 from rlx.types import Step, Task
 
@@ -70,24 +70,25 @@ class Code(SourcedQuestions):
 
     def judge(self, task: Task, text: str) -> Step:
         tests, program = task.data["key"]["tests"], program_in(text)
-        num_passed = 0
-        for passed in self.results(program, task.data["key"]):
-            num_passed += passed
+        num_passed, num_stopped = 0, 0
+        for passed, stopped in self.results(program, task.data["key"]):
+            num_passed, num_stopped = num_passed + passed, num_stopped + stopped
             if not passed and self.reward == "all":
                 break
         share = num_passed / len(tests)
         if self.reward == "all":
-            return end_judged(float(share == 1.0))
-        return end_judged(share, metrics={"tests_passed": share})
+            return end_judged(float(share == 1.0), num_stopped=num_stopped)
+        return end_judged(share, metrics={"tests_passed": share}, num_stopped=num_stopped)
 
     def unanswered(self, task: Task) -> Mapping[str, float]:
         return {} if self.reward == "all" else {"tests_passed": 0.0}
 
-    def results(self, program: str, key: Mapping[str, Any]) -> Iterator[bool]:
+    def results(self, program: str, key: Mapping[str, Any]) -> Iterator[tuple[bool, bool]]:
+        """Yield of each test: it is passed, and the clock ended it."""
         given, right = zip(*key["tests"])
-        run = run_calls if key["calls"] else run_programs
+        run = run_assertions if key.get("asserts") else run_calls if key["calls"] else run_programs
         for result, wanted in zip(run(self.python, program, given), right):
-            yield not result.failed and lines(result.output) == lines(wanted)
+            yield not result.failed and lines(result.output) == lines(wanted), result.stopped
 
 
 def program_in(text: str) -> str:
@@ -120,7 +121,8 @@ def read_tests(cell: Any) -> dict[str, Any] | None:
 def read_listed(cells: list[Any]) -> dict[str, Any] | None:
     """Assertions, or objects with an input and an output each."""
     if cells and all(isinstance(cell, str) and cell.startswith("assert ") for cell in cells):
-        return {"calls": True, "tests": [[f"not not [{cell.removeprefix('assert ')}][0]", "True"] for cell in cells]}
+        tests = [[f"not not [{cell.removeprefix('assert ')}][0]", "True"] for cell in cells]
+        return {"calls": True, "asserts": True, "tests": tests}
     if all(isinstance(cell, Mapping) and {"input", "output"} <= set(cell) for cell in cells):
         return {"calls": False, "tests": [[as_text(cell["input"]), as_text(cell["output"])] for cell in cells]}
     return None

@@ -18,7 +18,7 @@ from random import Random
 from typing import Any, Literal
 
 from rlx.contain.box import Box, Limits, box
-from rlx.contain.process import ChildError
+from rlx.contain.process import ChildError, LateError
 from rlx.env.questions.number import one_operation, read_number, write_number
 from rlx.env.questions.question import Question, end_judged
 from rlx.env.questions.sourced import SourcedQuestions
@@ -26,13 +26,15 @@ from rlx.env.questions.word_problems import KINDS
 from rlx.env.questions.wording import right_answers
 from rlx.env.questions.worked import is_worked
 from rlx.limits import MistakeError, Switch, above, each_once, near, refuse, within
+from rlx.tool.processor import clock_limit
 from rlx.types import Action, Move, Step, Task
 
 SCORERS = {
     verify: str(Path(__file__).with_name(name))
     for verify, name in [("math_verify", "math_scorer.py"), ("gem", "gem_scorer.py")]
 }
-LIMITS = Limits(memory_mb=2048, cpu_seconds=600)
+MEMORY_MB = 2048
+"""Memory limit of a judgement."""
 LARGEST = 10**9
 INTEGER = re.compile(r"\d{1,9}", re.ASCII)
 OPERATION = re.compile(r"(\S+ [-+*/] \S+) = ")
@@ -50,7 +52,7 @@ class Math(SourcedQuestions):
     high: int = 20
     """Approximate limit of the numbers (source=generated)."""
     seconds: float = 3.0
-    """For a judgement by math-verify; an answer that takes longer is wrong."""
+    """Processor time for a judgement by math-verify; an answer that takes longer is wrong."""
     unworked: bool = False
     """Accept answers that leave operations undone, such as `1+2` or `6/2` for 3 (math-verify)."""
     contained: Switch = True
@@ -105,18 +107,21 @@ class Math(SourcedQuestions):
         keys = task.data["key"]
         match self.verify:
             case "gem":
-                return end_judged(float(text.strip() in keys or self.is_equal(keys, text)))
+                return end_judged(1.0) if text.strip() in keys else self.compare(keys, text)
         number = read_number(text)
         same = text.strip() in keys or (number is not None and number in map(read_number, keys))
         if not same and self.verify == "math_verify" and (self.unworked or is_worked(text, keys)):
-            same = self.is_equal(keys, text)
+            return self.compare(keys, text)
         return end_judged(float(same))
 
-    def is_equal(self, keys: list[str], text: str) -> bool:
+    def compare(self, keys: list[str], text: str) -> Step:
+        """Judge an answer in a process of its own."""
+        limits = Limits(memory_mb=MEMORY_MB, cpu_seconds=self.seconds)
         try:
-            return self.box.ask({"keys": keys, "text": text}, self.seconds, LIMITS) is True
-        except ChildError:
-            return False
+            same = self.box.ask({"keys": keys, "text": text}, clock_limit(self.seconds), limits) is True
+        except ChildError as error:
+            return end_judged(0.0, num_stopped=int(isinstance(error, LateError)))
+        return end_judged(float(same))
 
     def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
         """Run each step in Python, if it is lent, and then answer."""

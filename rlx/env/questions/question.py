@@ -109,6 +109,10 @@ def describe(question: Question) -> Task:
     return Task(id=identity, prompt=(Text(question.text),), data=data)
 
 
-def end_judged(reward: float, success: bool | None = None, metrics: Mapping[str, float] | None = None) -> Step:
-    """The end; a success is an answer of full reward, unless it is said."""
-    return Step(reward=reward, done=True, success=reward == 1.0 if success is None else success, metrics=metrics or {})
+def end_judged(
+    reward: float, success: bool | None = None, metrics: Mapping[str, float] | None = None, num_stopped: int = 0
+) -> Step:
+    """The end; a success is an answer of full reward, unless it is said. The clock ended `num_stopped` judgements."""
+    success = reward == 1.0 if success is None else success
+    tool = ToolUse(num_stopped=num_stopped)
+    return Step(reward=reward, done=True, success=success, metrics=metrics or {}, tool=tool)

@@ -8,7 +8,7 @@ question keeps them apart.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -16,14 +16,17 @@ from random import Random
 from typing import Any
 
 from rlx.contain.box import Box, Limits, box
-from rlx.contain.process import ChildError, StartError
+from rlx.contain.process import ChildError, LateError, StartError
 from rlx.env.questions.question import Question, Questions, describe, end_judged
 from rlx.env.split import test_tasks, train_tasks
-from rlx.limits import MANY, MistakeError, Switch, above, near, within
+from rlx.limits import MistakeError, Switch, above, near, within
+from rlx.tool.processor import clock_limit
 from rlx.types import Step, Task
 
 SCORER = str(Path(__file__).with_name("reasoning_gym_scorer.py"))
 LIMITS = Limits(memory_mb=4096, cpu_seconds=600)
+LARGEST_SIZE = 2**31 - 1
+"""Questions of a data set, which are drawn when they are asked: GEM's own scripts name a billion."""
 PATIENCE = 300.0
 """Seconds for one question to be drawn."""
 
@@ -41,13 +44,13 @@ class ReasoningGym(Questions):
     seed: int = 42
     """Seed of the test's first data set."""
     seconds: float = 5.0
-    """For a judgement; an answer that takes longer is wrong."""
+    """Processor time for a judgement; an answer that takes longer is wrong."""
     contained: Switch = True
     """Contain the processes that score answers by the kernel; some of them evaluate model text."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        within(1, MANY, size=self.size)
+        within(1, LARGEST_SIZE, size=self.size)
         within(0, 2**31, seed=self.seed)
         above(0, 3600, seconds=self.seconds)
 
@@ -102,9 +105,9 @@ class ReasoningGym(Questions):
     def judge(self, task: Task, text: str) -> Step:
         asked = {"do": "score", "key": task.data["key"], "question": task.prompt[0].text, "text": text}
         try:
-            score = self.box.ask(asked, self.seconds, LIMITS)
-        except ChildError:
-            return end_judged(0.0)
+            score = self.box.ask(asked, clock_limit(self.seconds), replace(LIMITS, cpu_seconds=self.seconds))
+        except ChildError as error:
+            return end_judged(0.0, num_stopped=int(isinstance(error, LateError)))
         return end_judged(score_of(score))
 
 

@@ -24,9 +24,9 @@ from rlx.env.questions.qa import WordQuestions
 from rlx.env.questions.question import LONGEST, Question, end_judged
 from rlx.env.questions.wording import F1_FORMS, exact_match
 from rlx.environment import Episode
-from rlx.limits import Address, above, refuse, within
+from rlx.limits import Address, MistakeError, above, refuse, within
 from rlx.retrieval.build import open_index
-from rlx.retrieval.client import TIMEOUT, Client, parse_url
+from rlx.retrieval.client import TIMEOUT, Client, UnspokenError, parse_url
 from rlx.retrieval.folder import read_about
 from rlx.retrieval.memory import MemoryRetriever
 from rlx.retrieval.page import MOST_HITS, Hit, Page, Retriever
@@ -135,9 +135,18 @@ class SearchQA(WordQuestions):
             read_about(Path(os.path.expanduser(self.index)))
 
     def check_servers(self) -> None:
-        """Refuse a server that cannot be used, where the run is."""
-        if self.search_url is not None:
-            Client(self.search_url, timeout=self.timeout).check()
+        """Refuse a server that cannot be used, where the run is, or that opens no pages where the agent shall."""
+        if self.search_url is None:
+            return
+        assert isinstance(self.engine, Client)
+        self.engine.check(self.top_k)
+        try:
+            if self.access:
+                self.engine.check_access()
+        except UnspokenError as error:
+            why = f"the server at {self.search_url} opens no pages (POST /access: status {error.status})"
+            how = "set env.access=false and env.result_characters=1000, so that a search alone shows pages"
+            raise MistakeError(f"env.access=true: {why}: {how}") from None
 
     def draw(self, rng: Random) -> Question:
         _, path = self.draw_way(rng)

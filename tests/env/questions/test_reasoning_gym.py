@@ -246,3 +246,12 @@ def peer_of(python: str) -> Iterator[Callable[[Any], Any]]:
     yield hear
     peer.kill()
     peer.wait()
+
+
+def test_a_data_set_may_have_the_sizes_that_gems_own_scripts_name() -> None:
+    for size in (10_000_000, int(1e9), 2**31 - 1):
+        env = ReasoningGym(task="leg_counting", size=size, num_test=2)
+        assert [task.data["key"]["size"] for task in islice(env.tasks("train", 3), 2)] == [size, size]
+        assert len(list(env.tasks("test", 3))) == 2
+    with raises_naming(ValueError, "size=0"):
+        ReasoningGym(size=0)
