@@ -70,7 +70,8 @@ def episode_of_agent(agent: str, episode: Trajectory) -> Trajectory:
     opening, turns = turns_of_agent(agent, episode.opening, episode.turns)
     outcomes = episode.turns[-1].outcomes if episode.turns else {}
     success = outcomes.get(agent, episode.success)
-    return replace(episode, opening=opening, turns=tuple(turns), success=success, fork=fork_of_agent(agent, episode))
+    fork = fork_of_agent(agent, episode)
+    return replace(episode, opening=opening, turns=tuple(turns), success=success, fork=fork, game=episode)
 
 
 def fork_of_agent(agent: str, episode: Trajectory) -> Fork | None:
