@@ -111,10 +111,10 @@ def leaves_below(edges: Sequence[Edge], leaf: Mapping[int, int]) -> tuple[tuple[
     return tuple(map(tuple, below))
 
 
-def own_before(forest: Forest, edge: Edge) -> int:
+def sampled_before(forest: Forest, edge: Edge) -> int:
     """Return the agent's own edge before an edge; -1 where there is none."""
     before = edge.parent
-    while before >= 0 and not forest.rows.is_own(forest.edges[before].row):
+    while before >= 0 and not forest.rows.is_sampled(forest.edges[before].row):
         before = forest.edges[before].parent
     return before
 

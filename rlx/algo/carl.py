@@ -64,8 +64,8 @@ def carl(
 def tree_outcome(update: Update, merge: bool = False, eps: float = 1e-6) -> Credit:
     """Credit each edge with z(R) of the leaves below it, once for each; others are left out as in `tree_difference`.
 
-    With `merge`, an edge has the leaves below the state of equal texts that it leads to, so that turns which say the
-    same in one state are worth the same.
+    With `merge`, an edge has all leaves below the merged state after it. So turns that say the same in one state are
+    worth the same.
     """
 
     def credit(rows: Rows) -> Credited:

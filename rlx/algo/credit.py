@@ -113,7 +113,7 @@ def dropping_equal(credit: Credit, drop: bool = True) -> Credit:
     def drop_equal(rows: Rows) -> Credited:
         found = credit(rows)
         largest = [max(map(abs, own), default=0.0) for own in by_token(found.advantage)]
-        live = {rows.group[row] for row, worth in enumerate(largest) if worth > NOTHING and rows.is_own(row)}
+        live = {rows.group[row] for row, worth in enumerate(largest) if worth > NOTHING and rows.is_sampled(row)}
         factors = [float(group in live) for group in rows.group]
         kept = PerRow([1.0] * len(factors)) if found.keep is None else found.keep
         return replace(found, keep=scale_values(kept, factors), selected=found.selected or kept)

@@ -64,13 +64,13 @@ class Rows:
     that the rows are the tree of the game. They have no tokens, `reward` is what the agent earned in them, and nothing
     that credit says of them is read. Empty where there are none."""
 
-    def is_own(self, row: int) -> bool:
-        """Tell whether a row is a turn of the agent itself."""
+    def is_sampled(self, row: int) -> bool:
+        """Tell whether the agent itself sampled a row."""
         return not (self.other and self.other[row])
 
-    def own_before(self, row: int) -> int:
+    def sampled_before(self, row: int) -> int:
         """Return the agent's own row before a row in its episode; -1 where there is none."""
         before = self.parent[row]
-        while before >= 0 and not self.is_own(before):
+        while before >= 0 and not self.is_sampled(before):
             before = self.parent[before]
         return before

@@ -5,9 +5,9 @@
     by text   the number of the turn, the agent that acts, and all tokens that it has seen before it decides. Rows have
               it as `state`
 
-Paths are the default: a paper's tree has a state for each turn. Where turns are short they repeat, and then equal texts
-are one state (`algo.merge`), for the sampler that counts the edges of a state and for the credit that compares them.
-The turn is part of the name: a window may forget all that passed, while the limit of turns comes nearer.
+Paths are the default: a paper's tree has a state for each turn. Short turns repeat, and `algo.merge` makes equal texts
+one state. The sampler then counts the edges of that state, and credit compares them. The turn is part of the name: a
+window may forget all that passed, while the limit of turns comes nearer.
 """
 
 from __future__ import annotations

@@ -95,9 +95,9 @@ class Growing:
 def progressive(num_fresh: int, num_forks: int, order: ForkOrder, num_live: int, merge: bool = False) -> Sampler:
     """`num_fresh` episodes from the root, then `num_forks` forks, one after another, of the state that is due.
 
-    Up to `num_live` forks are under way at once; one that is counts in its state's count from its start on. With
-    `merge`, equal texts are one state, with one mean and one count. Source: Algorithm 1 of CARL (arXiv:2512.04949),
-    which has one fork under way and a state for each turn.
+    Up to `num_live` forks are under way at once; a fork counts in its state's count from its start on. With `merge`,
+    equal texts are one state, with one mean and one count. Source: Algorithm 1 of CARL (arXiv:2512.04949), which has
+    one fork under way and a state for each turn.
     """
     within(1, MANY, num_fresh=num_fresh, num_live=num_live)
     within(0, MANY, num_forks=num_forks)
@@ -195,7 +195,7 @@ def edge_worths(rows: Rows, states: Sequence[Name], edges: Mapping[Name, Sequenc
 def inherit(rows: Rows, siblings: Sequence[int], advantage: list[float]) -> None:
     """Give an edge without siblings the advantage of the agent's edge before it (equation 14)."""
     for row in sorted(range(len(advantage)), key=lambda row: rows.turn[row]):
-        before = rows.own_before(row)
+        before = rows.sampled_before(row)
         if siblings[row] == 1 and before >= 0:
             advantage[row] = advantage[before]
 
@@ -203,5 +203,5 @@ def inherit(rows: Rows, siblings: Sequence[int], advantage: list[float]) -> None
 def tree_figures(rows: Rows, siblings: Sequence[int]) -> dict[str, float]:
     """Return the edges of a task's tree that the agent sampled, and how many of them have siblings."""
     num = max(1, len(set(rows.group)))
-    own = [count for row, count in enumerate(siblings) if rows.is_own(row)]
-    return {"tree/edges": len(own) / num, "tree/critical": sum(count > 1 for count in own) / num}
+    counts = [count for row, count in enumerate(siblings) if rows.is_sampled(row)]
+    return {"tree/edges": len(counts) / num, "tree/critical": sum(count > 1 for count in counts) / num}

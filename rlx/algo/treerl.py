@@ -100,7 +100,7 @@ def pass_on(forest: backup.Forest, gain: list[float]) -> list[float]:
     """Give an edge whose gain is 0 the gain of the agent's edge before it."""
     found = list(gain)
     for number, edge in enumerate(forest.edges):
-        before = backup.own_before(forest, edge)
+        before = backup.sampled_before(forest, edge)
         if abs(found[number]) < 1e-8 and before >= 0:
             found[number] = found[before]
     return found

@@ -12,8 +12,8 @@ For estimates x and true advantages A of trained turns, with weights w of 1 each
     sign          share of critical turns whose estimate has the sign of A
     zero          share of all sampled turns, or tokens, that learn nothing: left out, in no group, or with x = 0
 
-Two figures are over all sampled turns of the groups, where x is 0 for a turn or token that is not trained, so that
-algorithms which train different turns are measured on turns of one distribution:
+Two figures are over all sampled turns of the groups. There x is 0 for a turn or token that is not trained. So they
+compare algorithms that train different turns:
 
     correlation of all, error of all
 

@@ -72,18 +72,18 @@ class State:
 def measure_states(player: Player, tasks: Sequence[Task], sampling: Sampling, num_draws: int) -> list[State]:
     """Play an episode of each task, and in each of its states `num_draws` turns that greedy turns follow, and as many
     that nothing follows."""
-    parents = [one for one in player.play([Start(task=task, sample=0) for task in tasks]) if one.status != "error"]
-    asked = [(one, turn) for one in parents for turn in range(len(one.turns))]
-    followed = [start for one, turn in asked for start in draws_of(one, turn, sampling, num_draws)]
+    episodes = player.play([Start(task=task, sample=0) for task in tasks])
+    places = [(parent, turn) for parent in episodes if parent.status != "error" for turn in range(len(parent.turns))]
+    followed = [start for parent, turn in places for start in draws_of(parent, turn, sampling, num_draws)]
     alone = [
-        replace(start, sample=start.sample + len(one.turns) * num_draws, max_turns=1)
-        for one, turn in asked
-        for start in draws_of(one, turn, sampling, num_draws)
+        replace(start, sample=start.sample + len(parent.turns) * num_draws, max_turns=1)
+        for parent, turn in places
+        for start in draws_of(parent, turn, sampling, num_draws)
     ]
     ended = player.play([*followed, *alone])
     sets = [ended[first : first + num_draws] for first in range(0, len(ended), num_draws)]
     states = (
-        state_of(*place, *draws) for place, *draws in zip(asked, sets[: len(asked)], sets[len(asked) :], strict=True)
+        state_of(*place, *draws) for place, *draws in zip(places, sets[: len(places)], sets[len(places) :], strict=True)
     )
     return [state for state in states if state is not None]
 
@@ -99,16 +99,18 @@ def state_of(
     parent: Trajectory, turn: int, followed: Sequence[Trajectory], alone: Sequence[Trajectory]
 ) -> State | None:
     """Return the measures of a state; None if fewer than two draws of a set ended without an error."""
-    sets = [[one for one in draws if one.status != "error" and len(one.turns) > turn] for draws in (followed, alone)]
+    sets = [
+        [draw for draw in draws if draw.status != "error" and len(draw.turns) > turn] for draws in (followed, alone)
+    ]
     if min(map(len, sets)) < 2:
         return None
     decided = parent.turns[turn]
-    rewards = [earned(one, decided.agent) for one in sets[0]]
+    rewards = [earned(draw, decided.agent) for draw in sets[0]]
     return State(
         task=parent.task.key,
         turn=turn,
         action=decided.action.name or decided.action.kind,
-        uncertainty=fmean(surprise(one.turns[turn].completion) for one in sets[1]),
+        uncertainty=fmean(surprise(draw.turns[turn].completion) for draw in sets[1]),
         spread=pstdev(rewards),
         mean=fmean(rewards),
     )

@@ -47,15 +47,15 @@ class Products:
     """Estimated with estimated (chunks, T, U)."""
 
 
-def gradient_cosines(found: Measured, budget: int, *, num_resamples: int, seed: int) -> dict[Cells, Estimate]:
+def gradient_cosines(measured: Measured, budget: int, *, num_resamples: int, seed: int) -> dict[Cells, Estimate]:
     """Return the mean cosine over chunks for each parametrisation, with its interval."""
-    chunks = chunks_of(found, budget * len(found.values))
-    exact = [exact_gradient(found, task) for task in range(len(found.values))]
-    estimated = [estimated_gradients(found, chunk) for chunk in chunks]
+    chunks = chunks_of(measured, budget * len(measured.values))
+    exact = [exact_gradient(measured, task) for task in range(len(measured.values))]
+    estimated = [estimated_gradients(measured, chunk) for chunk in chunks]
 
     def cosine_of(cells: Cells) -> Estimate:
-        place: Callable[[Sequence[Gradient]], list[Gradient]] = lambda of: placed(found, of, cells)  # noqa: E731
-        products = products_of(place(exact), [place(of) for of in estimated], is_joint=cells == "shared")
+        place: Callable[[Sequence[Gradient]], list[Gradient]] = lambda chunk: placed(measured, chunk, cells)  # noqa: E731
+        products = products_of(place(exact), [place(chunk) for chunk in estimated], is_joint=cells == "shared")
         return interval(lambda weights: cosines(products, weights), len(exact), num_resamples, seed)
 
     return {cells: cosine_of(cells) for cells in CELLS}
@@ -74,7 +74,10 @@ def cosines(products: Products, weights_RT: Floats) -> Floats:
 
 def products_of(exact: Sequence[Gradient], estimated: Sequence[Sequence[Gradient]], *, is_joint: bool) -> Products:
     """Return the products of all gradients; `is_joint` says that tasks share cells."""
-    table: Callable[[Sequence[Gradient], Sequence[Gradient]], Floats] = lambda one, other: dots(one, other, is_joint)  # noqa: E731
+
+    def table(rows: Sequence[Gradient], columns: Sequence[Gradient]) -> Floats:
+        return dots(rows, columns, is_joint)
+
     return Products(
         exact=table(exact, exact),
         mixed=np.array([table(chunk, exact) for chunk in estimated]),
@@ -96,33 +99,33 @@ def dot(row: Gradient, column: Gradient) -> float:
     return sum(value * column.get(key, 0.0) for key, value in row.items())
 
 
-def placed(found: Measured, of_tasks: Sequence[Gradient], cells: Cells) -> list[Gradient]:
+def placed(measured: Measured, gradients: Sequence[Gradient], cells: Cells) -> list[Gradient]:
     """Sum the derivatives by true state over the states of each cell, task by task."""
     if cells == "state":
-        return list(of_tasks)
-    texts: Sequence[Mapping[State, str]] = found.texts
-    sums: list[Gradient] = [defaultdict(float) for _ in of_tasks]
-    for own, gradient, text in zip(sums, of_tasks, texts, strict=True):
+        return list(gradients)
+    texts: Sequence[Mapping[State, str]] = measured.texts
+    sums: list[Gradient] = [defaultdict(float) for _ in gradients]
+    for total, gradient, text in zip(sums, gradients, texts, strict=True):
         for (state, action), value in gradient.items():
             assert isinstance(state, State)
-            own[text[state], action] += value
+            total[text[state], action] += value
     return sums
 
 
-def exact_gradient(found: Measured, task: int) -> Gradient:
+def exact_gradient(measured: Measured, task: int) -> Gradient:
     """d J / d logit(s, a) = P(reach s) pi(a | s) A(s, a)."""
-    values, policy = found.values[task], found.policies[task]
+    values, policy = measured.values[task], measured.policies[task]
     return {
         (state, action): values.reach[state] * policy[state][action] * values.advantage(state, action)
         for state, action in values.q
     }
 
 
-def chunks_of(found: Measured, budget: int) -> list[set[int]]:
+def chunks_of(measured: Measured, budget: int) -> list[set[int]]:
     """Return consecutive rounds in chunks of at least `budget` tokens; a rest that is smaller is left out."""
     chunks: list[set[int]] = []
     open_chunk, spent = set[int](), 0
-    for number, tokens in enumerate(found.tokens):
+    for number, tokens in enumerate(measured.tokens):
         open_chunk.add(number)
         spent += tokens
         if spent >= budget:
@@ -131,13 +134,13 @@ def chunks_of(found: Measured, budget: int) -> list[set[int]]:
     return chunks or [open_chunk]
 
 
-def estimated_gradients(found: Measured, chunk: set[int]) -> list[Gradient]:
+def estimated_gradients(measured: Measured, chunk: set[int]) -> list[Gradient]:
     """Return the sum over trained turns of m x grad log pi(a | s), by task: m x (1[a] - pi(. | s)), m its copies."""
-    sums: list[Gradient] = [defaultdict(float) for _ in found.values]
-    for turn in found.turns:
+    sums: list[Gradient] = [defaultdict(float) for _ in measured.values]
+    for turn in measured.turns:
         if turn.round in chunk and turn.num_trained:
-            own = sums[turn.task]
-            own[turn.state, turn.action] += turn.copies * turn.estimate
-            for action, chance in found.policies[turn.task][turn.state].items():
-                own[turn.state, action] -= turn.copies * turn.estimate * chance
+            total = sums[turn.task]
+            total[turn.state, turn.action] += turn.copies * turn.estimate
+            for action, chance in measured.policies[turn.task][turn.state].items():
+                total[turn.state, action] -= turn.copies * turn.estimate * chance
     return sums

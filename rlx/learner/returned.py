@@ -34,19 +34,20 @@ def call_credit(credit: Credit, rows: Rows) -> Credited:
     has_targets = not isinstance(credited, Credited) or credited.returns or credited.returns_after
     if rows.value and not has_targets:
         raise MistakeError("credit: the critic has no targets; give `returns` in Credited, or the Algorithm no critic")
-    return own_part(credited, rows) if rows.other else credited
+    return without_others(credited, rows) if rows.other and isinstance(credited, Credited) else credited
 
 
-def own_part(credited: Credited, rows: Rows) -> Credited:
+def without_others(credited: Credited, rows: Rows) -> Credited:
     """Return credit without the rows of other agents. A column of another length is left for `check_credited`."""
 
-    def own(values: Any) -> list[Any]:
-        fits = len(values) == len(rows.other)
-        return [value for row, value in enumerate(values) if rows.is_own(row) or not fits]
+    def reduce(values: Any) -> Any:
+        if len(values) != len(rows.other):
+            return values
+        return [value for row, value in enumerate(values) if rows.is_sampled(row)]
 
-    columns = {name: getattr(credited, name) for name in COLUMNS}
-    kept = {name: column and replace(column, values=own(column.values)) for name, column in columns.items()}
-    return replace(credited, **kept, counts_as=credited.counts_as and own(credited.counts_as))
+    columns: dict[str, Any] = {name: getattr(credited, name) for name in COLUMNS}
+    reduced = {name: column and replace(column, values=reduce(column.values)) for name, column in columns.items()}
+    return replace(credited, **reduced, counts_as=credited.counts_as and reduce(credited.counts_as))
 
 
 def check_credited(credited: Any, num_R: Tensor) -> None:

@@ -78,8 +78,9 @@ def game_decisions(groups: Sequence[Group]) -> Iterator[GameDecision]:
     that follow other words of another agent were decided in other states.
     """
     forks = any(episode.fork for group in groups for episode in group.trajectories)
-    for number, (group, own) in enumerate(usable(groups)):
-        episode, agent = (own.game, own.turns[0].agent) if forks and own.game else (own, None)
+    for number, (group, trajectory) in enumerate(usable(groups)):
+        game = trajectory.game if forks else None
+        episode, agent = (game, trajectory.turns[0].agent) if game else (trajectory, None)
         for turn, sampled in enumerate(episode.new_turns, first_new(episode)):
             yield GameDecision(
                 group=group,
@@ -88,7 +89,7 @@ def game_decisions(groups: Sequence[Group]) -> Iterator[GameDecision]:
                 sampled_turn=sampled,
                 episode=episode,
                 agent=agent,
-                success=own.success,
+                success=trajectory.success,
             )
 
 
@@ -134,16 +135,16 @@ def states(table: Sequence[GameDecision]) -> tuple[int, ...]:
     """Number the states of rows by text (rlx.algo.states), from 0 in the order of the rows. In a turn of another agent
     it matters too what the agent itself has seen and said, which the other one may not know."""
     number: dict[tuple[int, Text, Hashable], int] = {}
-    keys = ((d.group, text_before(d.turn, d.sampled_turn, num_prefix(d)), said_before(d)) for d in table)
+    keys = ((d.group, text_before(d.turn, d.sampled_turn, num_prefix(d)), agent_history(d)) for d in table)
     return tuple(number.setdefault(key, len(number)) for key in keys)
 
 
-def said_before(d: GameDecision) -> Hashable:
+def agent_history(d: GameDecision) -> Hashable:
     """Return all tokens of the agent's own last turn before a turn of another agent; None for its own turns."""
     if not d.is_other:
         return None
-    own = [turn for turn in d.episode.turns[: d.turn] if turn.agent == d.agent]
-    return (own[-1].prompt_ids, own[-1].completion.token_ids) if own else ()
+    past = [turn for turn in d.episode.turns[: d.turn] if turn.agent == d.agent]
+    return (past[-1].prompt_ids, past[-1].completion.token_ids) if past else ()
 
 
 def observations(table: Sequence[Decision]) -> tuple[int, ...]:

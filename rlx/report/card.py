@@ -24,7 +24,7 @@ from rlx.table import MISSING, Table
 SPREAD_OF = ("pass@1", "reward")
 """Figures whose spread over seeds is shown."""
 TURNS = ("batch/turns", "update/selected_turns", "update/turns")
-"""Turns played, those that an algorithm's rule selects, and those that are trained."""
+"""Played turns, turns selected by the algorithm's rule, and trained turns."""
 
 
 def card_section(cohorts: Sequence[Cohort]) -> Section:
