@@ -63,7 +63,8 @@ def gradient_cosines(measured: Measured, budget: int, *, num_resamples: int, see
 
 def cosines(products: Products, weights_RT: Floats) -> Floats:
     """Return the mean cosine of each resample. Gradients of tasks are weighed by the root of the task's weight in the
-    sums of squares, so that all three sums count tasks alike."""
+    sums of squares, so that all three sums count tasks alike. Of shared cells a resample has fewer tasks to average
+    over, so that its cosine is lower."""
     root_RT = np.sqrt(weights_RT)
     exact_R = np.einsum("rt,ru,tu->r", root_RT, root_RT, products.exact)
     mixed_RC = np.einsum("rt,ru,ctu->rc", root_RT, root_RT, products.mixed)
