@@ -120,7 +120,7 @@ def report_of(found: Measured, settings: Settings, seed: int) -> Report:
     weighs: tuple[Weigh, ...] = ("turn", "token")
     return Report(
         figures={weigh: credit_figures(found, weigh, num_resamples=num, seed=seed) for weigh in weighs},
-        gradients={**gradient_cosines(found, settings.budget, num_resamples=num, seed=seed)},
+        gradients=gradient_cosines(found, settings.budget, num_resamples=num, seed=seed),
         cost={
             "tokens": fmean(found.tokens) / len(found.values),
             "turns": found.num_turns / rounds,

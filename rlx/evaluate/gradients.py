@@ -47,7 +47,7 @@ class Products:
     """Estimated with estimated (chunks, T, U)."""
 
 
-def gradient_cosines(measured: Measured, budget: int, *, num_resamples: int, seed: int) -> dict[Cells, Estimate]:
+def gradient_cosines(measured: Measured, budget: int, *, num_resamples: int, seed: int) -> dict[str, Estimate]:
     """Return the mean cosine over chunks for each parametrisation, with its interval."""
     chunks = chunks_of(measured, budget * len(measured.values))
     exact = [exact_gradient(measured, task) for task in range(len(measured.values))]
