@@ -10,6 +10,9 @@ is read by the agent that acts next:
 So an agent's own episode is its turns, each with the observation before its next turn. Its reward is what the
 environment gave it in all turns: a reward in a turn of another agent belongs to its own last turn before that
 one, and to its first turn where it has not acted yet. An agent that never acts has no turn, and earns nothing.
+
+The own episode keeps the game that it was taken from (`Trajectory.game`): where episodes fork, what an agent's turn was
+worth depends on the turns of others after it, so credit sees these too (rlx.learner.rows.game_decisions).
 """
 
 from __future__ import annotations
@@ -70,7 +73,8 @@ def episode_of_agent(agent: str, episode: Trajectory) -> Trajectory:
     opening, turns = turns_of_agent(agent, episode.opening, episode.turns)
     outcomes = episode.turns[-1].outcomes if episode.turns else {}
     success = outcomes.get(agent, episode.success)
-    return replace(episode, opening=opening, turns=tuple(turns), success=success, fork=fork_of_agent(agent, episode))
+    fork = fork_of_agent(agent, episode)
+    return replace(episode, opening=opening, turns=tuple(turns), success=success, fork=fork, game=episode)
 
 
 def fork_of_agent(agent: str, episode: Trajectory) -> Fork | None:

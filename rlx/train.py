@@ -234,7 +234,8 @@ def take_step(
         "batch/episodes": sum(len(group.trajectories) for group in groups),
         "batch/turns": len(whole.trajectory_R),
         "batch/tokens": whole.num_tokens,
-        "update/turns": len(batch.row_M.unique()),
+        "update/turns": batch.num_turns,
+        "update/selected_turns": whole.num_selected(credited, batch),
         "rate/tokens": whole.num_tokens / (updated - began),
         "memory/peak": peak_memory(),
     }

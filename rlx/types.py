@@ -306,6 +306,8 @@ class Trajectory:
     """Observation before the first turn, where the environment has one."""
     spare: bool = False
     """True if its sampler leaves it out: it is in the group only because forks begin inside it."""
+    game: Trajectory | None = None
+    """Episode of all agents, where this is the own episode of one of them; stored episodes are whole."""
 
     @property
     def reward(self) -> float:

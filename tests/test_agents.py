@@ -139,17 +139,19 @@ def test_a_fork_is_counted_in_the_agents_own_turns(agent: str, turn_left: int, f
     assert episode_of_agent(agent, episode).fork == fork
 
 
-def test_a_row_after_anothers_other_turn_left_no_state() -> None:
-    """B's turn is forked: A's next row is answered otherwise, so it is no sibling of its parent's."""
+def test_rows_of_an_agent_have_the_turns_of_another_where_episodes_fork() -> None:
+    """B's turn is forked: A's next row follows it, so it is no sibling of its parent's."""
     parent = Trajectory(task=TASK, sample=0, turns=TURNS, status="done")
     other = (*TURNS[:2], turn("B", "b3"), turn("A", "a3", prompt_ids=(9, 7)))
     fork = replace(parent, sample=1, turns=other, fork=Fork(parent=0, turn=2))
     groups = groups_of_agents([Group(task=TASK, trajectories=(parent, fork))], {"": ("A",)})
     seen = rows(groups, collate(groups))
-    assert (seen.turn, seen.parent, seen.fork) == ((0, 1, 1), (-1, 0, 0), (-1, -1, -1))
+    assert (seen.turn, seen.parent) == ((0, 1, 2, 3, 2, 3), (-1, 0, 1, 2, 1, 4))
+    assert (seen.fork, seen.other) == ((-1, -1, -1, -1, 2, -1), (False, True, True, False, True, False))
+    assert (seen.reward, seen.num_tokens) == ((1.0, 0.25, 0.0, 2.0, 0.0, 0.0), (1, 0, 0, 1, 0, 1))
     own = replace(parent, sample=1, turns=(*TURNS[:3], turn("A", "a3")), fork=Fork(parent=0, turn=3))
     groups = groups_of_agents([Group(task=TASK, trajectories=(parent, own))], {"": ("A",)})
-    assert rows(groups, collate(groups)).fork == (-1, -1, 1)
+    assert rows(groups, collate(groups)).fork == (-1, -1, -1, -1, 3)
 
 
 def test_notes_stand_beside_the_turns_of_their_agent() -> None:

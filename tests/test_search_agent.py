@@ -56,3 +56,4 @@ def test_the_trees_have_the_turns_that_the_algorithm_says(folder: Path) -> None:
     for line in lines:
         assert 2 + 3 <= line["tree/critical"] <= 2 + 2 * 3
         assert line["tree/edges"] * 2 == line["batch/turns"]
+        assert line["update/turns"] <= line["update/selected_turns"] == line["tree/critical"] * 2

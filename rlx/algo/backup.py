@@ -111,6 +111,14 @@ def leaves_below(edges: Sequence[Edge], leaf: Mapping[int, int]) -> tuple[tuple[
     return tuple(map(tuple, below))
 
 
+def sampled_before(forest: Forest, edge: Edge) -> int:
+    """Return the agent's own edge before an edge; -1 where there is none."""
+    before = edge.parent
+    while before >= 0 and not forest.rows.is_sampled(forest.edges[before].row):
+        before = forest.edges[before].parent
+    return before
+
+
 def leaf_returns(forest: Forest) -> Leaves:
     """Return of each leaf's episode, with what it earned in turns that it replays."""
     found = trajectory_returns(forest.rows)

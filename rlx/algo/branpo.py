@@ -16,7 +16,8 @@ The first branch on the other side of the threshold is kept; if 1/2 < p < 1 so i
 turns. Others are not trained, and `batch/tokens` counts them. An episode without a branch is cut two turns before its
 end. Source: BranPO (arXiv:2602.03719, version 2) and its code, which takes the mean of branches where a comment says
 max. Only branches that differ enter the baselines, which is a selection. Its cap of importance weights, its masks and
-its penalties are other keys or the environment's. Against CARL: forks near the end, chosen by outcomes.
+its penalties are other keys or the environment's. A branch that takes all turns again shares none with its episode, so
+neither has a base. Against CARL: forks near the end, chosen by outcomes.
 """
 
 from __future__ import annotations
@@ -98,8 +99,10 @@ class Branch:
     trajectory: int
     rows: Sequence[int]
     first: int
+    """First turn that it sampled itself."""
     num_turns: int
     reward: float
+    is_fork: bool
 
 
 def branches_of(rows: Rows) -> dict[int, list[Branch]]:
@@ -110,13 +113,14 @@ def branches_of(rows: Rows) -> dict[int, list[Branch]]:
         if rows.spare and rows.spare[episode[0]]:
             continue
         one = rows.trajectory[episode[0]]
-        found[trees[one]].append(Branch(one, episode, rows.turn[episode[0]], rows.turn[episode[-1]] + 1, returns[one]))
+        first, num_turns = rows.turn[episode[0]], rows.turn[episode[-1]] + 1
+        found[trees[one]].append(Branch(one, episode, first, num_turns, returns[one], is_fork=trees[one] != one))
     return found
 
 
 def split_turn(pair: Sequence[Branch]) -> int:
     """Return the first turn after the base: where a branch left, or two turns before the end."""
-    return min([one.first for one in pair if one.first > 0], default=max(0, pair[0].num_turns - 2))
+    return min([one.first for one in pair if one.is_fork], default=max(0, pair[0].num_turns - 2))
 
 
 def reward_of(base: Base, pair: Sequence[Branch]) -> float:

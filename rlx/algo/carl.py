@@ -16,14 +16,16 @@ number; see rlx/algo/tree_grpo.py), `carl_random` forks random states, `carl_all
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import Literal
 
-from rlx.algo.backup import beside, credit_edges, forest_of, groups_of, leaf_means, leaf_returns, num_copies
+from rlx.algo.backup import Forest, beside, credit_edges, forest_of, groups_of, leaf_means, leaf_returns, num_copies
 from rlx.algo.credit import dropping_equal, standardise
 from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
-from rlx.algo.tree import ForkOrder, Update, progressive, tree_difference
+from rlx.algo.tree import ForkOrder, Name, Update, progressive, states_of, tree_difference, without_gainless
 
 Reward = Literal["action", "outcome"]
 """Worth of an edge: its gain in expected reward, or the outcome of every episode that it is in."""
@@ -49,8 +51,8 @@ def carl(
     """`num_fresh` (N0) episodes a task from its start, and `num_forks` (N) from states in them."""
     token_loss = clipped_loss(clip_low, clip_high)
     return Algorithm(
-        sample=progressive(num_fresh, num_forks, fork_order, num_live),
-        credit=tree_difference(update, merge) if reward == "action" else tree_outcome(update),
+        sample=progressive(num_fresh, num_forks, fork_order, num_live, merge),
+        credit=tree_difference(update, merge) if reward == "action" else tree_outcome(update, merge),
         **loss_parts(token_loss, loss),
         optimizer=optimizer,
         num_prompts=num_prompts,
@@ -59,15 +61,44 @@ def carl(
     )
 
 
-def tree_outcome(update: Update, eps: float = 1e-6) -> Credit:
-    """Credit each edge with z(R) of the leaves below it, once for each; others are left out as in `tree_difference`."""
+def tree_outcome(update: Update, merge: bool = False, eps: float = 1e-6) -> Credit:
+    """Credit each edge with z(R) of the leaves below it, once for each; others are left out as in `tree_difference`.
+
+    With `merge`, an edge has all leaves below the merged state after it. So turns that say the same in one state are
+    worth the same.
+    """
 
     def credit(rows: Rows) -> Credited:
         forest = forest_of(rows)
         leaves = beside(leaf_returns(forest), groups_of(forest), standardise("sample", eps))
-        siblings = {edge: len(of) for of in forest.siblings.values() for edge in of}
-        is_trained = [update == "all" or siblings.get(edge, 0) > 1 for edge in range(len(forest.edges))]
+        siblings = num_siblings(forest, merge)
+        is_trained = [update == "all" or num > 1 for num in siblings]
         copies = [num * trained for num, trained in zip(num_copies(forest), is_trained, strict=True)]
-        return credit_edges(forest, leaf_means(forest, leaves), copies)
+        below = leaves_of_states(forest) if merge else forest.below
+        found = credit_edges(forest, leaf_means(replace(forest, below=below), leaves), copies)
+        return without_gainless(found) if merge and update == "critical" else found
 
     return dropping_equal(credit)
+
+
+def num_siblings(forest: Forest, merge: bool) -> list[int]:
+    """Return the number of edges with a leaf below them in the state of each edge; 0 of one without a leaf."""
+    states = states_of(forest.rows, merge)
+    names = [
+        (states[edge.row], edge.first) if merge else (forest.rows.group[edge.row], edge.parent) for edge in forest.edges
+    ]
+    num = Counter(name for name, below in zip(names, forest.below, strict=True) if below)
+    return [num[name] if below else 0 for name, below in zip(names, forest.below, strict=True)]
+
+
+def leaves_of_states(forest: Forest) -> tuple[tuple[int, ...], ...]:
+    """Return the leaves below the state of equal texts that each edge leads to; of a last edge its own."""
+    states = states_of(forest.rows, merge=True)
+    passing: dict[Name, set[int]] = defaultdict(set)
+    for edge, below in zip(forest.edges, forest.below, strict=True):
+        passing[states[edge.row]] |= {*below}
+    after = {parent: states[row] for row, parent in enumerate(forest.rows.parent) if parent >= 0}
+    return tuple(
+        tuple(sorted(passing[after[edge.row]])) if edge.row in after else below
+        for edge, below in zip(forest.edges, forest.below, strict=True)
+    )

@@ -113,10 +113,10 @@ def dropping_equal(credit: Credit, drop: bool = True) -> Credit:
     def drop_equal(rows: Rows) -> Credited:
         found = credit(rows)
         largest = [max(map(abs, own), default=0.0) for own in by_token(found.advantage)]
-        live = {group for group, worth in zip(rows.group, largest, strict=True) if worth > NOTHING}
+        live = {rows.group[row] for row, worth in enumerate(largest) if worth > NOTHING and rows.is_sampled(row)}
         factors = [float(group in live) for group in rows.group]
         kept = PerRow([1.0] * len(factors)) if found.keep is None else found.keep
-        return replace(found, keep=scale_values(kept, factors))
+        return replace(found, keep=scale_values(kept, factors), selected=found.selected or kept)
 
     return drop_equal if drop else credit
 

@@ -10,13 +10,14 @@ observation after turn t, so "after this turn's result" and "the next turn again
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
 from random import Random
 
 from rlx.algo.parts import Growth, Sampler, SamplerContext
 from rlx.algo.samplers import leave
+from rlx.algo.states import Text, by_path, text_before
 from rlx.algo.tree import surprise
 from rlx.limits import MANY, within
 from rlx.types import Group, Start, Trajectory
@@ -120,13 +121,6 @@ def uniform_states(num: int) -> Choose:
     return choose
 
 
-def state_of(played: Mapping[int, Trajectory], one: Trajectory, turn: int) -> tuple[int, int]:
-    """Name the state before a turn by the sample that reached it first, and the turn; the root by (-1, 0)."""
-    while one.fork is not None and turn <= one.fork.turn:
-        one = played[one.fork.parent]
-    return (one.sample, turn) if turn else (-1, 0)
-
-
 def surest_last(num: int, penalty: float) -> Choose:
     """Take the `num` turns with the largest surprise, less `penalty` for each sibling; again from the first if there
     are too few. An episode's last turn is not among them, and the root is, with a surprise of 0."""
@@ -134,11 +128,11 @@ def surest_last(num: int, penalty: float) -> Choose:
     def choose(played: Sequence[Trajectory], rng: Random) -> list[Place]:
         by_sample = {one.sample: one for one in played}
         turns = [(one, turn) for one in played for turn in range(first_sampled(one), len(one.turns))]
-        num_there = Counter(state_of(by_sample, *place) for place in turns)
+        num_there = Counter(by_path(by_sample, *place) for place in turns)
         inner = [(one, turn) for one, turn in turns if turn + 1 < len(one.turns)]
         scored = [(0.0, Place(one, 0)) for one in played[:1]]
         for one, turn in inner:
-            siblings = num_there[state_of(by_sample, one, turn)] - 1
+            siblings = num_there[by_path(by_sample, one, turn)] - 1
             scored.append((surprise(one.turns[turn].completion) - penalty * siblings, Place(one, turn)))
         ranked = [place for _, place in sorted(scored, key=lambda pair: -pair[0])]
         return [place for place, _ in zip(cycle(ranked), range(num))]
@@ -174,9 +168,9 @@ def every_state(num: int, max_states: int) -> Choose:
 
     def choose(played: Sequence[Trajectory], rng: Random) -> list[Place]:
         places = [Place(one, turn) for one in played if not one.fork for turn in range(min(max_states, len(one.turns)))]
-        different: dict[tuple[int, ...], Place] = {}
+        different: dict[Text, Place] = {}
         for place in places:
-            different.setdefault(place.parent.turns[place.turn].prompt_ids, place)
+            different.setdefault(text_before(place.turn, place.parent.turns[place.turn]), place)
         return [place for place in different.values() for _ in range(num)]
 
     return choose

@@ -244,6 +244,9 @@ class Credited:
     """Targets of `value_after`, the critic's after each turn's last token; not a number where nobody knows."""
     keep: PerRow | PerToken | None = None
     """The trained part: what is false (0) here is left out before anything is packed or counted. None keeps all."""
+    selected: PerRow | PerToken | None = None
+    """The part that the algorithm's rule selects for training, before equal groups and gains of zero are left out of
+    it, for a metric alone. None: what is kept."""
     multiplicity: PerRow | PerToken | None = None
     """Number of times that a row or token counts in a policy's loss and its mean over tokens, such as once for each
     leaf below a shared prefix. None: once. What counts 0 times is not kept."""

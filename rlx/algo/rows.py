@@ -19,7 +19,8 @@ class Rows:
     trajectory: tuple[int, ...]
     """Number of the trajectory in its batch, from 0; not within its group."""
     turn: tuple[int, ...]
-    """Number of the turn in its episode, from 0. A fork's first row has the number of the turn that it left."""
+    """Number of the turn in its episode, from 0; of the turns of all agents where the rows hold those of `other` ones.
+    A fork's first row has the number of the turn that it left."""
     parent: tuple[int, ...]
     """Row of the turn before in the same episode, -1 for a first turn. The turn before a fork's first row is replayed,
     so its row belongs to another `trajectory`."""
@@ -39,7 +40,8 @@ class Rows:
     env: tuple[str, ...] = field(default=())
     """`Task.env` of the row's episode."""
     state: tuple[int, ...] = field(default=())
-    """Number of the row's state: equal for rows of one group whose tokens before the decision are equal."""
+    """Number of the row's state by its text (rlx.algo.states): equal for rows of one group with equal texts. A turn of
+    another agent also counts what this agent has seen and said by then."""
     logp: tuple[tuple[float, ...], ...] = field(default=())
     """Log-prob of each sampled token, by the engine; with an `importance_cap`, by the learner."""
     reference_logp: tuple[tuple[float, ...], ...] = field(default=())
@@ -57,3 +59,18 @@ class Rows:
     """Flag of rows whose episode its sampler left out (`Trajectory.spare`). Empty where there is none."""
     replayed: tuple[float, ...] = field(default=())
     """Reward of the turns that the row's episode replays, part of its return. Empty where nothing forks."""
+    other: tuple[bool, ...] = field(default=())
+    """Flag of turns of another agent, which stand between the agent's own where episodes of several agents fork, so
+    that the rows are the tree of the game. They have no tokens, `reward` is what the agent earned in them, and nothing
+    that credit says of them is read. Empty where there are none."""
+
+    def is_sampled(self, row: int) -> bool:
+        """Tell whether the agent itself sampled a row."""
+        return not (self.other and self.other[row])
+
+    def sampled_before(self, row: int) -> int:
+        """Return the agent's own row before a row in its episode; -1 where there is none."""
+        before = self.parent[row]
+        while before >= 0 and not self.is_sampled(before):
+            before = self.parent[before]
+        return before

@@ -9,7 +9,8 @@ kept. A shared turn counts once for each leaf below it: its advantage is their m
 the same gradient as the release's copies on the policy that sampled; beyond, the clip sees the mean.
 
 Source: "Tree Search for LLM Agent Reinforcement Learning" (arXiv:2509.21240); choices follow its code, the paper's body
-is not at hand. Differences from the code: a leaf alone in a tree has z = 0 (there its raw score); no dual clip.
+is not at hand. Differences from the code: a leaf alone in a tree has z = 0 (there its raw score); no dual clip. With
+`loss.normalisation=sequence` the mean is over forks and not over whole episodes.
 Against CARL: places are random, an episode's outcome is credited to all of its turns, and these are trained for every
 leaf below them.
 """

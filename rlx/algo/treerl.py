@@ -97,11 +97,12 @@ def without_itself(returns: list[float]) -> list[float]:
 
 
 def pass_on(forest: backup.Forest, gain: list[float]) -> list[float]:
-    """Give an edge whose gain is 0 the gain of the edge before it."""
+    """Give an edge whose gain is 0 the gain of the agent's edge before it."""
     found = list(gain)
     for number, edge in enumerate(forest.edges):
-        if abs(found[number]) < 1e-8 and edge.parent >= 0:
-            found[number] = found[edge.parent]
+        before = backup.sampled_before(forest, edge)
+        if abs(found[number]) < 1e-8 and before >= 0:
+            found[number] = found[before]
     return found
 
 

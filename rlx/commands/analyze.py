@@ -55,7 +55,10 @@ def credit(
 def criticality(
     words: Words = None,
     tasks: Annotated[int, typer.Option(min=1, max=100_000, help="Held-out tasks, an episode each.")] = 60,
-    draws: Annotated[int, typer.Option(min=2, max=1000, help="Turns that are sampled in each state.")] = 8,
+    draws: Annotated[
+        int,
+        typer.Option(min=2, max=1000, help="Turns sampled in a state for its spread, and again for its uncertainty."),
+    ] = 8,
     start: Annotated[bool, typer.Option("--start", help="Measure the policy that the run began with.")] = False,
     picture: Annotated[Path | None, typer.Option(help="Write a histogram and a box plot there (SVG).")] = None,
     as_json: AsJson = False,
@@ -63,7 +66,8 @@ def criticality(
     """Measure how much each turn of a run's policy changes the reward.
 
     `rlx analyze criticality run=DIR`: in each state of an episode, turns are sampled and greedy turns follow. The
-    spread of the reward is the state's criticality (CARL, section 3.2). Other words change the run's settings.
+    spread of the reward is the state's criticality (CARL, section 3.2), and its uncertainty is measured on turns that
+    are sampled apart. Other words change the run's settings.
     """
     from rlx.commands.criticality import (
         criticality_panel,

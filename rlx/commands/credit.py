@@ -13,7 +13,8 @@ from rlx.config.compose import ConfigError, build_part, compose
 from rlx.dialect import Dialect
 from rlx.env.bifurcation.bifurcation import Bifurcation
 from rlx.environment import Environment
-from rlx.evaluate.credit_figures import Weigh, credit_figures, gradient_cosine
+from rlx.evaluate.credit_figures import Weigh, credit_figures
+from rlx.evaluate.gradients import CELLS, Cells, chunks_of, gradient_cosines
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.laboratory import Measured, Policy, measure
 from rlx.evaluate.tables import Column, estimate_cell
@@ -23,8 +24,10 @@ from rlx.world import dialect_of
 
 COLUMNS = (
     Column(stat="correlation", title="Correlation", digits=2),
+    Column(stat="correlation of all", title="of all", digits=2),
     Column(stat="slope", title="Slope", digits=2),
     Column(stat="error", title="Error", digits=2),
+    Column(stat="error of all", title="of all", digits=2),
     Column(stat="bias", title="Bias", digits=3),
     Column(stat="scaled bias", title="Scaled bias", digits=3),
     Column(stat="mean error", title="Mean error", digits=3),
@@ -32,7 +35,12 @@ COLUMNS = (
     Column(stat="sign", title="Sign, %", percent=True, digits=0),
     Column(stat="zero", title="Zero, %", percent=True, digits=0),
 )
-STATS = ("gradient", *(f"{weigh}/{column.stat}" for weigh in ("turn", "token") for column in COLUMNS))
+COSINES: dict[Cells, str] = {"state": "true state", "text": "text of the state", "shared": "text, shared by tasks"}
+"""Parametrisations of the policy, as a table names them."""
+STATS = (
+    *(f"gradient/{cells}" for cells in CELLS),
+    *(f"{weigh}/{column.stat}" for weigh in ("turn", "token") for column in COLUMNS),
+)
 TITLES: dict[Weigh, str] = {"turn": "Per sampled turn", "token": "Per generated token"}
 
 
@@ -55,9 +63,10 @@ class Report:
     """Figures of one algorithm."""
 
     figures: Mapping[Weigh, Mapping[str, Estimate]]
-    gradient: Estimate
+    gradients: Mapping[str, Estimate]
+    """Cosines by parametrisation."""
     cost: Mapping[str, float]
-    """Sampled tokens and turns and trained tokens, for a task in a step."""
+    """Sampled tokens and turns and trained tokens, for a task in a step; steps; chunks of the cosines."""
 
 
 def analyze_credit(
@@ -111,12 +120,13 @@ def report_of(found: Measured, settings: Settings, seed: int) -> Report:
     weighs: tuple[Weigh, ...] = ("turn", "token")
     return Report(
         figures={weigh: credit_figures(found, weigh, num_resamples=num, seed=seed) for weigh in weighs},
-        gradient=gradient_cosine(found, settings.budget, num_resamples=num, seed=seed),
+        gradients=gradient_cosines(found, settings.budget, num_resamples=num, seed=seed),
         cost={
             "tokens": fmean(found.tokens) / len(found.values),
             "turns": found.num_turns / rounds,
             "trained": sum(turn.num_trained for turn in found.turns) / rounds,
             "steps": len(found.tokens),
+            "chunks": len(chunks_of(found, settings.budget * len(found.values))),
         },
     )
 
@@ -135,13 +145,24 @@ def credit_tables(seed: int, reports: Mapping[str, Report], settings: Settings) 
         )
         for weigh, title in TITLES.items()
     ]
-    cosine = Column(stat="gradient", title=f"Cosine at {settings.budget} tokens", digits=2)
+    return [*tables, cosine_table(reports, settings)]
+
+
+def cosine_table(reports: Mapping[str, Report], settings: Settings) -> Table:
+    """Return the cosines of the three parametrisations, and what a step costs a task."""
+    columns = [Column(stat=cells, title=title, digits=2) for cells, title in COSINES.items()]
+    costs = {"chunks": "Chunks", "tokens": "Tokens", "turns": "Turns", "trained": "Trained tokens"}
     rows = tuple(
-        (name, estimate_cell(one.gradient, cosine), *(f"{one.cost[key]:.0f}" for key in ("tokens", "turns", "trained")))
+        (
+            name,
+            *(estimate_cell(one.gradients[column.stat], column) for column in columns),
+            *(f"{one.cost[key]:.0f}" for key in costs),
+        )
         for name, one in reports.items()
     )
-    header = ("algorithm", cosine.title, "Tokens", "Turns", "Trained tokens")
-    return [*tables, Table(title="Gradient at equal tokens, and a task's cost in a step", header=header, rows=rows)]
+    title = f"Cosine of the gradient at {settings.budget} tokens a task, by parametrisation; a task's cost in a step"
+    header = ("algorithm", *(column.title for column in columns), *costs.values())
+    return Table(title=title, header=header, rows=rows)
 
 
 def credit_values(seed: int, reports: Mapping[str, Report], settings: Settings) -> dict[str, Any]:
@@ -149,7 +170,7 @@ def credit_values(seed: int, reports: Mapping[str, Report], settings: Settings) 
     algorithms = {
         name: {
             **{weigh: {figure: asdict(one) for figure, one in of.items()} for weigh, of in report.figures.items()},
-            "gradient": asdict(report.gradient),
+            "gradient": {cells: asdict(one) for cells, one in report.gradients.items()},
             "cost": dict(report.cost),
         }
         for name, report in reports.items()

@@ -132,7 +132,8 @@ def figures_of(states: Sequence[State], inspection: Inspection) -> dict[str, Est
 
 def criticality_tables(found: Mapping[str, Mapping[str, Estimate]], inspection: Inspection) -> list[Table]:
     """Return the figures of each policy, a row each."""
-    told = f"{format_count(inspection.tasks, 'task')}, {inspection.draws} draws a state [95% interval over tasks]"
+    draws = f"{inspection.draws} draws a state for the spread, {inspection.draws} for the uncertainty"
+    told = f"{format_count(inspection.tasks, 'task')}, {draws} [95% interval over tasks]"
     rows = tuple(
         (name, *(estimate_cell(figures[column.stat], column) for column in COLUMNS)) for name, figures in found.items()
     )

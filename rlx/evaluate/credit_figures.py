@@ -11,7 +11,13 @@ For estimates x and true advantages A of trained turns, with weights w of 1 each
     variance      mean over (state, action) of w times the variance of x there
     sign          share of critical turns whose estimate has the sign of A
     zero          share of all sampled turns, or tokens, that learn nothing: left out, in no group, or with x = 0
-    gradient      cosine between the sum of x grad log pi, over rounds of `budget` tokens a task, and the exact gradient
+
+Two figures are over all sampled turns of the groups. There x is 0 for a turn or token that is not trained. So they
+compare algorithms that train different turns:
+
+    correlation of all, error of all
+
+Cosines of gradients are in rlx/evaluate/gradients.py.
 
 Rounds are independent, so the noise of a cell's mean is taken from its rounds. A bias of 0 is inside the interval where
 the squared bias may be 0 or less.
@@ -20,7 +26,7 @@ the squared bias may be 0 or less.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -36,15 +42,15 @@ SMALL = 1e-9
 SUMS = (
     *("n", "x", "a", "xx", "aa", "xa", "ee", "cells", "cell_xx", "cell_xa", "cell_aa", "var"),
     *("critical", "critical_e", "signed", "agree", "live", "all"),
+    *("all_n", "all_x", "all_a", "all_xx", "all_aa", "all_xa", "all_ee"),
 )
 """Sums over the turns of a task."""
 RATIOS: dict[str, Callable[[dict[str, Floats]], Floats]] = {
-    "correlation": lambda s: ratio(
-        s["xa"] * s["n"] - s["x"] * s["a"],
-        np.sqrt(positive(s["xx"] * s["n"] - s["x"] ** 2) * positive(s["aa"] * s["n"] - s["a"] ** 2)),
-    ),
+    "correlation": lambda s: correlation(s, ""),
+    "correlation of all": lambda s: correlation(s, "all_"),
     "slope": lambda s: ratio(s["xa"], s["aa"]),
     "error": lambda s: np.sqrt(ratio(s["ee"], s["n"])),
+    "error of all": lambda s: np.sqrt(ratio(s["all_ee"], s["all_n"])),
     "bias": lambda s: root_bias(s, np.ones_like(s["n"])),
     "scaled bias": lambda s: root_bias(s, ratio(s["aa"], s["xa"])),
     "mean error": lambda s: ratio(s["critical_e"], s["critical"]),
@@ -52,6 +58,12 @@ RATIOS: dict[str, Callable[[dict[str, Floats]], Floats]] = {
     "sign": lambda s: ratio(s["agree"], s["signed"]),
     "zero": lambda s: 1 - ratio(s["live"], s["all"]),
 }
+
+
+def correlation(s: dict[str, Floats], of: str) -> Floats:
+    """Return Pearson's correlation, of sums whose names begin with `of`."""
+    n, x, a, xx, aa, xa = (s[f"{of}{name}"] for name in ("n", "x", "a", "xx", "aa", "xa"))
+    return ratio(xa * n - x * a, np.sqrt(positive(xx * n - x**2) * positive(aa * n - a**2)))
 
 
 def ratio(top: Floats, bottom: Floats) -> Floats:
@@ -90,6 +102,7 @@ def task_sums(found: Measured, weigh: Weigh) -> Floats:
         live = [turn.num_trained - turn.num_zero for turn in turns]
         trained = [turn for turn in turns if turn.num_trained]
         named = plain_sums(trained, weigh) | cell_sums(trained, weigh)
+        named |= {f"all_{name}": value for name, value in moments(turns, weigh).items()}
         named["live"] = float(sum(live if weigh == "token" else map(bool, live)))
         named["all"] = outside * sum(turn.num_tokens if weigh == "token" else 1 for turn in turns)
         sums[task] = [named[name] for name in SUMS]
@@ -107,6 +120,17 @@ def plain_sums(turns: Sequence[Turn], weigh: Weigh) -> dict[str, float]:
     critical = np.array([turn.is_critical for turn in turns], dtype=bool)
     signed = critical & (np.abs(a) > SMALL)
     return {
+        **products(w, x, a),
+        "critical": w @ critical,
+        "critical_e": w @ (critical * (x - a)),
+        "signed": w @ signed,
+        "agree": w @ (signed & (np.sign(x) == np.sign(a))),
+    }
+
+
+def products(w: Floats, x: Floats, a: Floats) -> dict[str, float]:
+    """Return the weighted sums of estimates, truths and their products."""
+    return {
         "n": w.sum(),
         "x": w @ x,
         "a": w @ a,
@@ -114,11 +138,17 @@ def plain_sums(turns: Sequence[Turn], weigh: Weigh) -> dict[str, float]:
         "aa": w @ a**2,
         "xa": w @ (x * a),
         "ee": w @ (x - a) ** 2,
-        "critical": w @ critical,
-        "critical_e": w @ (critical * (x - a)),
-        "signed": w @ signed,
-        "agree": w @ (signed & (np.sign(x) == np.sign(a))),
     }
+
+
+def moments(turns: Sequence[Turn], weigh: Weigh) -> dict[str, float]:
+    """Return the sums over all turns, or all of their tokens, where what is not trained has an estimate of 0."""
+    trained = np.array([turn.num_trained if weigh == "token" else float(turn.num_trained > 0) for turn in turns])
+    left_out = np.array([turn.num_tokens if weigh == "token" else 1.0 for turn in turns]) - trained
+    x = np.array([turn.estimate for turn in turns])
+    a = np.array([turn.truth for turn in turns])
+    rest = products(left_out, np.zeros_like(x), a)
+    return {name: value + rest[name] for name, value in products(trained, x, a).items()}
 
 
 def cell_sums(turns: Sequence[Turn], weigh: Weigh) -> dict[str, float]:
@@ -160,59 +190,3 @@ def interval(of: Callable[[Floats], Floats], num_tasks: int, num_resamples: int,
     value = float(of(np.ones((1, num_tasks)))[0])
     low, high = np.quantile(of(drawn), [0.025, 0.975])
     return Estimate(value=value, low=min(float(low), value), high=max(float(high), value))
-
-
-def gradient_cosine(found: Measured, budget: int, *, num_resamples: int, seed: int) -> Estimate:
-    """Return the mean cosine, over chunks of rounds with at least `budget` tokens a task, with its interval."""
-    exact = [dict(exact_gradient(found, task)) for task in range(len(found.values))]
-    chunks = [estimated_gradients(found, chunk) for chunk in chunks_of(found, budget * len(exact))]
-    dots_CT = np.array([[dot(one, other) for one, other in zip(own, exact, strict=True)] for own in chunks])
-    ours_CT = np.array([[dot(one, one) for one in own] for own in chunks])
-    theirs_T = np.array([dot(one, one) for one in exact])
-
-    def cosine(weights_RT: Floats) -> Floats:
-        """Weigh tasks by the root of their weight in the sum of squares, so that all three sums count them alike."""
-        norms = np.sqrt((weights_RT @ ours_CT.T) * (weights_RT @ theirs_T)[:, None])
-        return ratio(weights_RT @ dots_CT.T, norms).mean(axis=1)
-
-    return interval(cosine, len(exact), num_resamples, seed)
-
-
-Gradient = dict[tuple[object, str], float]
-"""Derivative by the logit of each action in each state."""
-
-
-def dot(one: Gradient, other: Gradient) -> float:
-    return sum(value * other.get(key, 0.0) for key, value in one.items())
-
-
-def exact_gradient(found: Measured, task: int) -> Iterator[tuple[tuple[object, str], float]]:
-    """d J / d logit(s, a) = P(reach s) pi(a | s) A(s, a)."""
-    values, policy = found.values[task], found.policies[task]
-    for (state, action), _ in values.q.items():
-        yield (state, action), values.reach[state] * policy[state][action] * values.advantage(state, action)
-
-
-def chunks_of(found: Measured, budget: int) -> list[set[int]]:
-    """Return consecutive rounds in chunks of at least `budget` tokens; a rest that is smaller is left out."""
-    chunks: list[set[int]] = []
-    open_chunk, spent = set[int](), 0
-    for number, tokens in enumerate(found.tokens):
-        open_chunk.add(number)
-        spent += tokens
-        if spent >= budget:
-            chunks.append(open_chunk)
-            open_chunk, spent = set(), 0
-    return chunks or [open_chunk]
-
-
-def estimated_gradients(found: Measured, chunk: set[int]) -> list[Gradient]:
-    """Return the sum over trained turns of m x grad log pi(a | s), by task: m x (1[a] - pi(. | s)), m its copies."""
-    sums: list[Gradient] = [defaultdict(float) for _ in found.values]
-    for turn in found.turns:
-        if turn.round in chunk and turn.num_trained:
-            own = sums[turn.task]
-            own[turn.state, turn.action] += turn.copies * turn.estimate
-            for action, chance in found.policies[turn.task][turn.state].items():
-                own[turn.state, action] -= turn.copies * turn.estimate * chance
-    return sums

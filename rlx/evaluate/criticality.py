@@ -1,23 +1,28 @@
 """Criticality of turns: how much the choice in a state changes the reward (section 3.2 of CARL, arXiv:2512.04949).
 
-    spread(s)      = standard deviation of R over turns a ~ pi(. | s), each followed by greedy turns to the end
-    uncertainty(s) = mean over the same a of -1/T sum over t of log pi(a_t)
+    spread(s)      = standard deviation of R over `draws` turns a ~ pi(. | s), each followed by greedy turns to the end
+    uncertainty(s) = mean over as many other turns a ~ pi(. | s) of -1/T sum over t of log pi(a_t)
 
-The states are those of one episode of each task. A spread of 0 means that no choice there matters to the policy as it
-is. Figures and intervals: states are weighted alike, and tasks are resampled, as the states of a task are alike.
+So a state takes twice `draws` turns, and the greedy turns after half of them. The two sets are separate, because a rare
+action among the draws of one set raises both measures of it: they would correlate in any task.
+
+The states are those of one episode of each task, each turn of it. R is what the agent earns that acts in the state. A
+spread of 0 means that no choice there matters to the policy as it is. Figures and intervals: states are weighted alike,
+and tasks are resampled, as the states of a task are alike.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from statistics import fmean, pstdev
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rlx.agents import episode_of_agent
 from rlx.algo.parts import Player
 from rlx.algo.samplers import leave
 from rlx.algo.tree import surprise
@@ -39,9 +44,11 @@ class Inspection:
     tasks: int = 60
     """Held-out tasks, an episode each."""
     draws: int = 8
-    """Turns that are sampled in each state."""
+    """Turns that are sampled in each state for its spread, and again for its uncertainty."""
     num_resamples: int = 1000
     seed: int = 0
+    sets: int = field(default=2, init=False)
+    """Sets of draws, so that states which were measured with one set are not taken for these."""
 
     def __post_init__(self) -> None:
         within(1, 100_000, tasks=self.tasks)
@@ -63,13 +70,21 @@ class State:
 
 
 def measure_states(player: Player, tasks: Sequence[Task], sampling: Sampling, num_draws: int) -> list[State]:
-    """Play an episode of each task, and in each of its states `num_draws` turns that greedy turns follow."""
-    parents = [one for one in player.play([Start(task=task, sample=0) for task in tasks]) if one.status != "error"]
-    asked = [(one, turn) for one in parents for turn in range(len(one.turns))]
-    starts = [start for one, turn in asked for start in draws_of(one, turn, sampling, num_draws)]
-    ended = player.play(starts)
-    found = (ended[place * num_draws : (place + 1) * num_draws] for place in range(len(asked)))
-    states = (state_of(one, turn, draws) for (one, turn), draws in zip(asked, found, strict=True))
+    """Play an episode of each task, and in each of its states `num_draws` turns that greedy turns follow, and as many
+    that nothing follows."""
+    episodes = player.play([Start(task=task, sample=0) for task in tasks])
+    places = [(parent, turn) for parent in episodes if parent.status != "error" for turn in range(len(parent.turns))]
+    followed = [start for parent, turn in places for start in draws_of(parent, turn, sampling, num_draws)]
+    alone = [
+        replace(start, sample=start.sample + len(parent.turns) * num_draws, max_turns=1)
+        for parent, turn in places
+        for start in draws_of(parent, turn, sampling, num_draws)
+    ]
+    ended = player.play([*followed, *alone])
+    sets = [ended[first : first + num_draws] for first in range(0, len(ended), num_draws)]
+    states = (
+        state_of(*place, *draws) for place, *draws in zip(places, sets[: len(places)], sets[len(places) :], strict=True)
+    )
     return [state for state in states if state is not None]
 
 
@@ -80,20 +95,30 @@ def draws_of(parent: Trajectory, turn: int, sampling: Sampling, num: int) -> lis
     return [replace(leave(parent, sample=i, turn=turn), sampling=greedy, first=sampling) for i in numbers]
 
 
-def state_of(parent: Trajectory, turn: int, draws: Sequence[Trajectory]) -> State | None:
-    """Return the measures of a state; None if fewer than two of its draws ended without an error."""
-    whole = [one for one in draws if one.status != "error" and len(one.turns) > turn]
-    if len(whole) < 2:
+def state_of(
+    parent: Trajectory, turn: int, followed: Sequence[Trajectory], alone: Sequence[Trajectory]
+) -> State | None:
+    """Return the measures of a state; None if fewer than two draws of a set ended without an error."""
+    sets = [
+        [draw for draw in draws if draw.status != "error" and len(draw.turns) > turn] for draws in (followed, alone)
+    ]
+    if min(map(len, sets)) < 2:
         return None
-    rewards, action = [one.reward for one in whole], parent.turns[turn].action
+    decided = parent.turns[turn]
+    rewards = [earned(draw, decided.agent) for draw in sets[0]]
     return State(
         task=parent.task.key,
         turn=turn,
-        action=action.name or action.kind,
-        uncertainty=fmean(surprise(one.turns[turn].completion) for one in whole),
+        action=decided.action.name or decided.action.kind,
+        uncertainty=fmean(surprise(draw.turns[turn].completion) for draw in sets[1]),
         spread=pstdev(rewards),
         mean=fmean(rewards),
     )
+
+
+def earned(episode: Trajectory, agent: str) -> float:
+    """Return what an agent earned in an episode."""
+    return episode.reward if not agent else episode_of_agent(agent, episode).reward
 
 
 def share_flat(states: Sequence[State]) -> float:

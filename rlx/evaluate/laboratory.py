@@ -103,6 +103,8 @@ class Measured:
     """Exact values, by task."""
     policies: Sequence[Mapping[State, Mapping[str, float]]]
     """pi(a | s), by task."""
+    texts: Sequence[Mapping[State, str]] = ()
+    """Text that the agent reads in each state, by task."""
     tokens: Sequence[int] = field(default_factory=list)
     """Tokens that were sampled, by round."""
     num_turns: int = 0
@@ -130,7 +132,10 @@ def measure(algo: Algorithm, policy: Policy, tasks: Sequence[Task], *, tokens: i
         turns += judge(algo, policy.env, groups, values, len(spent))
         spent.append(engine.counts.num_sampled - before)
     policies = [{s: policy.at(one, s) for s in found.v} for one, found in zip(rules, values, strict=True)]
-    return Measured(turns=turns, values=values, policies=policies, tokens=spent, num_turns=engine.num_turns)
+    texts = [{state: one.text(state) for state in found.v} for one, found in zip(rules, values, strict=True)]
+    return Measured(
+        turns=turns, values=values, policies=policies, texts=texts, tokens=spent, num_turns=engine.num_turns
+    )
 
 
 def refuse_algorithm(algo: Algorithm) -> None:

@@ -86,6 +86,17 @@ class Batch:
         return len(self.position_M)
 
     @property
+    def num_turns(self) -> int:
+        """Number of turns with a trained token."""
+        return len(self.row_M.unique())
+
+    def num_selected(self, credited: Credited, kept: Batch) -> int:
+        """Return the number of turns with a token that credit selects; without a column of its own, that it keeps."""
+        if credited.selected is None:
+            return kept.num_turns
+        return len(self.row_M[self.spread("selected", credited.selected) != 0].unique())
+
+    @property
     def length_M(self) -> Tensor | None:
         """Number of trained tokens of the trajectory that each token counts as part of, where credit says."""
         if self.counts_as_R is None:

@@ -14,7 +14,7 @@ from rlx.limits import MistakeError
 
 VALUES = ("value", "value_after")
 """Columns of a critic's values, of which a loss reads one or both."""
-COLUMNS = ("advantage", "returns", "returns_after", "keep", "multiplicity")
+COLUMNS = ("advantage", "returns", "returns_after", "keep", "selected", "multiplicity")
 
 
 OPTIONAL = {"value": "give the Algorithm a critic", "reference_logp": "give it needs=frozenset({'reference'})"}
@@ -22,8 +22,8 @@ OPTIONAL = {"value": "give the Algorithm a critic", "reference_logp": "give it n
 
 
 def call_credit(credit: Credit, rows: Rows) -> Credited:
-    """Return what credit makes of the rows, with targets for a critic where there is one. An IndexError gets a note on
-    the columns that the rows lack."""
+    """Return what credit makes of the agent's own rows, with targets for a critic where there is one. An IndexError
+    gets a note on the columns that the rows lack."""
     try:
         credited = credit(rows)
     except IndexError as error:
@@ -34,7 +34,20 @@ def call_credit(credit: Credit, rows: Rows) -> Credited:
     has_targets = not isinstance(credited, Credited) or credited.returns or credited.returns_after
     if rows.value and not has_targets:
         raise MistakeError("credit: the critic has no targets; give `returns` in Credited, or the Algorithm no critic")
-    return credited
+    return without_others(credited, rows) if rows.other and isinstance(credited, Credited) else credited
+
+
+def without_others(credited: Credited, rows: Rows) -> Credited:
+    """Return credit without the rows of other agents. A column of another length is left for `check_credited`."""
+
+    def reduce(values: Any) -> Any:
+        if len(values) != len(rows.other):
+            return values
+        return [value for row, value in enumerate(values) if rows.is_sampled(row)]
+
+    columns: dict[str, Any] = {name: getattr(credited, name) for name in COLUMNS}
+    reduced = {name: column and replace(column, values=reduce(column.values)) for name, column in columns.items()}
+    return replace(credited, **reduced, counts_as=credited.counts_as and reduce(credited.counts_as))
 
 
 def check_credited(credited: Any, num_R: Tensor) -> None:

@@ -24,6 +24,8 @@ from rlx.table import MISSING, Table
 
 SPREAD_OF = ("pass@1", "reward")
 """Figures whose spread over seeds is shown."""
+TURNS = ("batch/turns", "update/selected_turns", "update/turns")
+"""Played turns, turns selected by the algorithm's rule, and trained turns."""
 
 
 def card_section(cohorts: Sequence[Cohort]) -> Section:
@@ -74,7 +76,7 @@ def rollout_table(groups: Mapping[str, Runs]) -> Table:
     """Return the episodes and turns of training, a row for each group of runs."""
     episodes = ("episodes played", "failed", "cut off")
     groups_of = ("groups", "skipped groups", "skipped, %", "dropped groups")
-    header = ("runs", "steps", *episodes, *groups_of, "turns played", "turns dropped")
+    header = ("runs", "steps", *episodes, *groups_of, *("turns played", "turns selected", "turns trained"))
     rows = [rollout_row(name, runs) for name, runs in groups.items()]
     return Table(title=f"Rollouts of training{summed(groups)}", header=header, rows=tuple(rows))
 
@@ -85,10 +87,9 @@ def summed(groups: Mapping[str, Runs]) -> str:
 
 
 def rollout_row(name: str, runs: Runs) -> tuple[str, ...]:
-    episodes, turns, learned = (total(runs, metric) for metric in ("batch/episodes", "batch/turns", "update/turns"))
+    episodes, *turns = (total(runs, metric) for metric in ("batch/episodes", *TURNS))
     failed, cut = (weighted(runs, f"episode/{what}", "batch/episodes") for what in ("errors", "truncated"))
-    dropped = None if turns is None or learned is None else max(0.0, turns - learned)
-    counts = [*map(count_cell, (episodes, failed, cut)), *group_cells(runs), *map(count_cell, (turns, dropped))]
+    counts = [*map(count_cell, (episodes, failed, cut)), *group_cells(runs), *map(count_cell, turns)]
     return (name, ", ".join(dict.fromkeys(map(steps_cell, runs))), *counts)
 
 

@@ -41,7 +41,10 @@ MOST_STAGES = 8
 """Largest number of stages of a step that are told apart."""
 NEEDED = frozenset({*("batch/episodes", "batch/turns", "batch/tokens"), *("episode/errors", "episode/truncated")})
 """Metrics of the rollout card."""
-COUNTED = frozenset({"update/turns", "tree/duplicates", "group/informative", "batch/groups", "batch/dropped_groups"})
+COUNTED = frozenset(
+    {"update/turns", "update/selected_turns", "tree/duplicates", "group/informative"}
+    | {"batch/groups", "batch/dropped_groups"}
+)
 
 
 def is_wanted(metric: str) -> bool:

@@ -50,7 +50,7 @@ from rlx.run.run import Run
 from rlx.table import Table
 
 ESTIMATE = made(Estimate, value=NUMBER, low=NUMBER, high=NUMBER)
-REPORT = made(Report, figures=named(named(ESTIMATE)), gradient=ESTIMATE, cost=named(NUMBER))
+REPORT = made(Report, figures=named(named(ESTIMATE)), gradients=named(ESTIMATE), cost=named(NUMBER))
 
 Figures = dict[str, dict[str, Estimate]]
 Say = Callable[[str], None]
@@ -178,7 +178,7 @@ def named_figures(reports: Mapping[str, Report]) -> dict[str, dict[str, Estimate
     """Return the figures of each report, under the names that `expected` has for them."""
     return {
         credit_row(name): {
-            "eval/gradient": report.gradient,
+            **{f"eval/gradient/{cells}": one for cells, one in report.gradients.items()},
             **{f"eval/{weigh}/{stat}": one for weigh, of in report.figures.items() for stat, one in of.items()},
         }
         for name, report in reports.items()

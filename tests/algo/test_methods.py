@@ -270,6 +270,28 @@ def test_the_worse_branch_of_a_pair_is_never_rewarded() -> None:
     assert found[3] == 0.0
 
 
+def test_a_branch_that_takes_all_turns_again_shares_no_base() -> None:
+    """Four wrong episodes of three turns; a branch from turn 0 of the first is right. Branches: 0, 1, 0, 0, 0."""
+    rows = Rows(
+        group=(0,) * 15,
+        trajectory=tuple(row // 3 for row in range(15)),
+        turn=(0, 1, 2) * 5,
+        parent=(-1, 0, 1, -1, 3, 4, -1, 6, 7, -1, 9, 10, -1, 12, 13),
+        reward=(0,) * 14 + (1,),
+        num_tokens=(1,) * 15,
+        success=(True,) * 15,
+        fork=(-1,) * 12 + (0, -1, -1),
+        fork_token=(0,) * 15,
+    )
+    lost, won = -0.2 / math.sqrt(0.2), 0.8 / math.sqrt(0.2)  # z of branches, whose sample variance is .8 / 4
+    for base in ("mean", "max"):
+        found = values_of(base_and_branches(base)(rows))  # type: ignore[arg-type]
+        assert found[:3] == pytest.approx([lost] * 3, abs=1e-5), "the episode that lost"
+        assert found[12:] == pytest.approx([won] * 3, abs=1e-5), "the branch that won"
+        # the others have a base each, their first turn, and all bases earned the same
+        assert found[3:12] == pytest.approx([0, lost, lost] * 3, abs=1e-5)
+
+
 @pytest.mark.parametrize(
     ("stats", "won", "lost"), [("steps", 1.0690450, -0.8017837), ("trajectories", 0.7071068, -0.7071068)]
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -11,13 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlx.algo.carl import carl, tree_outcome
 from rlx.algo.credit import group_centred
-from rlx.algo.parts import Ask, SamplerContext
+from rlx.algo.parts import Ask, Optimizer, PerRow, SamplerContext
 from rlx.algo.rows import Rows
-from rlx.algo.tree import State, choose_state, progressive, surprise, tree_difference
+from rlx.algo.states import by_path, by_text
+from rlx.algo.tree import Growing, State, choose_state, progressive, surprise, tree_difference
 from rlx.learner.batch import collate
 from rlx.learner.rows import rows
-from rlx.types import Action, Completion, Group, Start, Task, Trajectory, Turn
+from rlx.types import Action, Completion, Fork, Group, Start, Task, Trajectory, Turn
+from tests.algo import trees
 
 TASK = Task(id="t", prompt=(), data={})
 EDGES = "acdbefgh"
@@ -75,6 +80,36 @@ def test_equal_turns_of_equal_contexts_are_worth_the_same_where_states_are_merge
     assert list(merged.advantage.values) == [0.0, 0.5, 0.0, -0.5]
     assert merged.keep.values == [False, True, False, True]  # type: ignore[union-attr]
     assert merged.metrics == {"tree/edges": 4, "tree/critical": 4}
+    assert (apart.selected, merged.selected) == (PerRow([True, False, True, False]), PerRow([True] * 4))
+
+
+def test_turns_that_say_the_same_have_one_outcome_where_states_are_merged() -> None:
+    """Two episodes say the same first turn and part in the second; a third says another first turn. z is of 1, 0, 0."""
+    table = Rows(
+        group=(0,) * 5,
+        trajectory=(0, 0, 1, 1, 2),
+        turn=(0, 1, 0, 1, 0),
+        parent=(-1, 0, -1, 2, -1),
+        reward=(0, 1, 0, 0, 0),
+        num_tokens=(1,) * 5,
+        success=(True,) * 5,
+        fork=(-1,) * 5,
+        fork_token=(0,) * 5,
+        state=(0, 1, 0, 1, 0),
+    )
+    won, lost = 2 / 3 / math.sqrt(1 / 3), -1 / 3 / math.sqrt(1 / 3)
+    apart, merged = tree_outcome("critical")(table), tree_outcome("critical", merge=True)(table)
+    assert list(apart.advantage.values) == pytest.approx([won, won, lost, lost, lost], abs=1e-5)
+    assert list(apart.keep.values) == [1, 0, 1, 0, 1]  # type: ignore[union-attr]
+    both = (won + lost) / 2
+    assert list(merged.advantage.values) == pytest.approx([both, won, both, lost, lost], abs=1e-5)
+    assert list(merged.keep.values) == [1] * 5  # type: ignore[union-attr]
+    assert list(merged.multiplicity.values) == [1] * 5  # type: ignore[union-attr]
+
+
+def test_a_merged_outcome_of_zero_is_selected_and_not_trained() -> None:
+    merged = tree_outcome("critical", merge=True)(replace(flat([[1, 0, 0.5]]), state=(0, 0, 0)))
+    assert (list(merged.selected.values), list(merged.keep.values)) == ([1, 1, 1], [1, 1, 0])  # type: ignore[union-attr]
 
 
 def flat(rewards: Sequence[Sequence[float]]) -> Rows:
@@ -104,6 +139,7 @@ def test_groups_that_all_earned_the_same_are_left_out_and_the_others_kept() -> N
     found = tree_difference("critical")(flat([[1, 1, 1], [0, 1]]))
     assert list(found.keep.values) == [0, 0, 0, 1, 1]  # type: ignore[union-attr]
     assert found.metrics["tree/critical"] == 2.5
+    assert found.selected == PerRow([True] * 5)
 
 
 class Chance:
@@ -211,6 +247,57 @@ def test_the_least_sure_state_is_forked_until_its_count_says_otherwise() -> None
     assert pick("largest") is sure
     unsure.add(0.1)
     assert unsure.uncertainty == pytest.approx(0.5)
+
+
+def eight_alike(merge: bool) -> Growing:
+    """A tree of eight episodes that say the same first turn, whose surprise is that of its number, and then differ."""
+    tree = Growing(by_text if merge else by_path)
+    episodes = []
+    for sample in range(8):
+        words = [
+            Completion(token_ids=(5,), logprobs=(-float(sample),), stop="stop"),
+            Completion(token_ids=(sample,), logprobs=(-2.0 - sample,), stop="stop"),
+        ]
+        turns = tuple(
+            Turn(prompt_ids=prompt, completion=done, action=Action(kind="act", text="", name="go"))
+            for prompt, done in zip(((9,), (9, 5)), words, strict=True)
+        )
+        episodes.append(Trajectory(task=TASK, sample=sample, turns=turns, status="done"))
+    tree.plant(episodes)
+    return tree
+
+
+def test_equal_turns_lead_to_one_state_of_one_count_where_states_are_merged() -> None:
+    root, *later = eight_alike(merge=False).states.values()
+    assert (root.count, root.uncertainty) == (8, 3.5)
+    assert [(state.count, state.uncertainty) for state in later] == [(1, 2.0 + sample) for sample in range(8)]
+    tree = eight_alike(merge=True)
+    root, after = tree.states.values()
+    assert (root.count, root.uncertainty) == (8, 3.5)
+    assert (after.count, after.num_edges, after.uncertainty) == (8, 8, 5.5)
+    fork = replace(tree.played[3], sample=8, fork=Fork(parent=3, turn=0))
+    root.count += 1
+    tree.receive(fork, root)
+    assert (root.count, after.count) == (9, 9), "what a fork says is counted in states that others reached before"
+
+
+@pytest.mark.parametrize("reward", ["action", "outcome"])
+def test_merged_states_are_those_of_credit(reward: Any) -> None:
+    """The sampler counts as many edges in each state as credit finds in the rows."""
+    algo = carl(optimizer=Optimizer(), num_fresh=4, num_forks=9, num_live=1, merge=True, reward=reward)
+    for seed in range(5):
+        group = trees.grow(algo.sample, Chance(seed, length=4).play, Random(seed))
+        tree = Growing(by_text)
+        tree.plant(group.trajectories[:4])
+        for fork in group.trajectories[4:]:
+            assert fork.fork is not None
+            left = tree.states[by_text(tree.played, fork, fork.fork.turn)]
+            left.count += 1
+            tree.receive(fork, left)
+        seen = table(group)
+        counts = Counter(zip(seen.turn, seen.state, strict=True))
+        assert sorted(state.count for state in tree.states.values()) == sorted(counts.values())
+        assert algo.credit(seen).selected is not None
 
 
 def test_surprise_is_the_mean_of_minus_log_p_over_tokens() -> None:

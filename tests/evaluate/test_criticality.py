@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from random import Random
+from typing import Any
 
 import pytest
 
+from rlx.env.bifurcation.bifurcation import Bifurcation
 from rlx.evaluate.criticality import (
     Inspection,
     State,
     draws_of,
+    earned,
     measure_states,
     rank_correlation,
     ranks,
     share_critical,
     share_flat,
     state_figures,
+    state_of,
     uncertainty_ratio,
 )
+from rlx.evaluate.laboratory import Policy
+from rlx.protocol.direct import Direct
+from rlx.rollout.play import Rollout
+from rlx.rollout.table import TableEngine, Words
 from rlx.types import Action, Completion, Sampling, Start, Task, Text, Trajectory, Turn
+from rlx.world import dialect_of
 from tests.errors import raises_naming
 
 TASK = Task(id="t", prompt=(Text("?"),), data={})
@@ -94,6 +104,58 @@ def test_intervals_hold_the_figures_and_depend_on_the_seed_alone() -> None:
     assert found == state_figures(states, Inspection(num_resamples=200))
     assert all(one.low <= one.value <= one.high for one in found.values())
     assert found["critical"].low < found["critical"].value < found["critical"].high
+
+
+def test_spread_and_uncertainty_come_from_separate_draws() -> None:
+    player = Coin()
+    states = measure_states(player, [TASK], Sampling(), 4)  # type: ignore[arg-type]
+    played = player.played[1:]
+    assert len({start.sample for start in played}) == len(played) == 2 * 2 * 4
+    assert [start.max_turns for start in played] == [None] * 8 + [1] * 8
+    rewards, alone = [[1.0, 0.0], [0.0, 0.0]], [[-1.0, -2.0], [-3.0, -6.0]]
+    draws = [
+        [Trajectory(task=TASK, sample=0, turns=(turn("a", p, r),), status="done") for p, r in zip(*of)]
+        for of in zip(alone, rewards)
+    ]
+    (parent,) = Coin().play([Start(task=TASK, sample=0)])
+    found = state_of(parent, 0, *draws)
+    assert found is not None
+    assert (found.spread, found.mean, found.uncertainty) == (0.5, 0.5, 4.5)
+    assert state_of(parent, 0, draws[0], draws[1][:1]) is None
+    assert len(states) == 2
+
+
+def test_a_state_is_measured_by_what_the_agent_earns_that_acts_there() -> None:
+    mine, other = turn("a", -1.0, 0.5), replace(turn("b", -1.0, 3.0), agent="B", rewards={"A": -1.0})
+    episode = Trajectory(
+        task=TASK, sample=0, turns=(replace(mine, agent="A", rewards={"B": 0.25}), other), status="done"
+    )
+    assert (earned(episode, "A"), earned(episode, "B"), earned(episode, "")) == (-0.5, 3.25, 3.5)
+
+
+@dataclass
+class OneSet:
+    """A player that gives a state the draws of its spread for its uncertainty too."""
+
+    player: Rollout
+
+    def play(self, starts: Sequence[Start]) -> list[Trajectory]:
+        followed = [start for start in starts if start.max_turns is None]
+        return self.player.play(followed) * (len(starts) // len(followed))
+
+
+def test_uncertainty_does_not_rise_with_spread_where_critical_doors_are_the_sure_ones() -> None:
+    """Only critical doors have hints, and chance turns nothing round. One set of draws for both measures lets them rise
+    together all the same, as a rare action raises both."""
+    env = Bifurcation(alignment=0.0, slip=0.0)
+    policy = Policy(env=env, dialect=dialect_of(env, Direct()))
+    words, tasks = Words(), list(islice(env.tasks("test", 0), 60))
+    engine = TableEngine(table=policy.table, words=words)
+    sampling = Sampling(max_new_tokens=64, max_context=100_000)
+    player = Rollout(env=env, speech=words.speech(policy.dialect), engine=engine, sampling=sampling, tool_ticks=1)
+    measure: Callable[[Any], float] = lambda of: rank_correlation(measure_states(of, tasks, sampling, 8))  # noqa: E731
+    assert -0.3 < measure(player) < 0.1
+    assert measure(OneSet(player)) > 0.3
 
 
 @pytest.mark.parametrize(("key", "value"), [("tasks", 0), ("draws", 1)])

@@ -23,9 +23,10 @@ from rlx.algo.tree_grpo import tree_grpo
 from rlx.algo.vineppo import vineppo
 from rlx.commands.credit import STATS
 from rlx.env.bifurcation.bifurcation import Bifurcation
-from rlx.env.bifurcation.exact_values import Outcome, exact_values
+from rlx.env.bifurcation.exact_values import Outcome, Values, exact_values
 from rlx.env.bifurcation.rules import INVALID, State
-from rlx.evaluate.credit_figures import credit_figures, estimated_gradients, gradient_cosine
+from rlx.evaluate.credit_figures import credit_figures
+from rlx.evaluate.gradients import CELLS, chunks_of, estimated_gradients, gradient_cosines
 from rlx.evaluate.laboratory import LaboratoryError, Measured, Policy, Turn, measure
 from rlx.limits import MistakeError
 from rlx.protocol.direct import Direct
@@ -230,10 +231,53 @@ def test_estimates_along_the_exact_advantages_point_along_the_gradient(played: M
     exact = played
     perfect = replace(exact, turns=[replace(one, estimate=one.truth) for one in exact.turns])
     opposite = replace(exact, turns=[replace(one, estimate=-one.truth) for one in exact.turns])
-    ask: Callable[[Measured], Any] = lambda found: gradient_cosine(found, 1500, num_resamples=200, seed=0)  # noqa: E731
+    ask: Callable[[Measured], Any] = lambda found: gradient_cosines(found, 1500, num_resamples=200, seed=0)["state"]  # noqa: E731
     assert ask(perfect).value > 0.93
     assert ask(opposite).value < -0.93
     assert 0.3 < ask(exact).value < ask(perfect).value
+
+
+def test_figures_of_all_count_what_is_not_trained_as_an_estimate_of_zero() -> None:
+    """Of four turns two are trained, exactly; the other two have true advantages of 1 and -1."""
+    truths = (0.5, -0.5, 1.0, -1.0)
+    turns = [
+        turn(action, truth if place < 2 else 0.0, truth, num_tokens=2, num_trained=2 * (place < 2))
+        for place, (action, truth) in enumerate(zip("abcd", truths, strict=True))
+    ]
+    for weigh in ("turn", "token"):
+        found = figures(by_hand(turns), weigh)
+        assert (found["correlation"].value, found["error"].value) == pytest.approx((1, 0))
+        assert found["correlation of all"].value == pytest.approx((2 * 0.5**2) / (0.5 * 2.5) ** 0.5)
+        assert found["error of all"].value == pytest.approx((2 / 4) ** 0.5)
+    half = [replace(one, num_trained=1, estimate=one.truth) for one in turns]
+    assert figures(by_hand(half))["error of all"].value == pytest.approx(0), "a turn is trained if a token is"
+    assert figures(by_hand(half), "token")["error of all"].value == pytest.approx((2.5 / 8) ** 0.5)
+
+
+def test_logits_that_states_share_average_their_errors_out() -> None:
+    """Two tasks of a state each; estimates err by +1 and -1 along the truth."""
+    state = State()
+    turns = [turn("a", 1.0 + error, 1.0, task=task) for task, error in enumerate((1.0, -1.0))]
+    values: Any = [Values(v={state: 0.0}, q={(state, "a"): 1.0, (state, "b"): -1.0}, reach={state: 1.0})] * 2
+    found = Measured(
+        turns=turns,
+        values=values,
+        policies=[{state: {"a": 0.5, "b": 0.5}}] * 2,
+        texts=[{state: "door"}] * 2,
+        tokens=[2],
+    )
+    cosines = gradient_cosines(found, 1, num_resamples=50, seed=0)
+    assert {cells: one.value for cells, one in cosines.items()} == pytest.approx(
+        {"state": 0.5**0.5, "text": 0.5**0.5, "shared": 1.0}
+    )
+
+
+def test_true_states_of_one_text_share_its_logits(played: Measured) -> None:
+    cosines = gradient_cosines(played, 1500, num_resamples=50, seed=0)
+    assert tuple(cosines) == CELLS
+    assert len(chunks_of(played, 1500)) > 1
+    assert cosines["state"].value < cosines["text"].value < cosines["shared"].value
+    assert {len(set(text.values())) < len(text) for text in played.texts} == {True}
 
 
 def test_a_turn_trained_twice_pulls_twice_in_the_gradient(played: Measured) -> None:

@@ -85,6 +85,7 @@ def write_steps(folder: Path, num_steps: int, metrics: Mapping[str, float]) -> N
         "batch/groups": 4.0,
         "batch/episodes": 8.0,
         "batch/turns": 20.0,
+        "update/selected_turns": 18.0,
         "update/turns": 15.0,
         "episode/errors": 0.25,
     }

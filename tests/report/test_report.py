@@ -95,7 +95,7 @@ def test_the_card_counts_what_was_played_failed_skipped_and_dropped(tmp_path: Pa
         "runs": "a", "steps": "4 of 9",
         "episodes played": "32", "failed": "8", "cut off": "–",
         "groups": "16", "skipped groups": "4", "skipped, %": "25.0", "dropped groups": "0",
-        "turns played": "80", "turns dropped": "20",
+        "turns played": "80", "turns selected": "72", "turns trained": "60",
     }  # fmt: skip
     rules = [*rules_of(records)]
     assert "0.25" in rules[0]

@@ -45,7 +45,10 @@ def overlap(said: list[str], gold: list[str]) -> float:
 
 
 def f1_hotpot(answer: str, golds: Iterable[str]) -> float:
-    """Return F1 in HotpotQA's form: as `f1`, but yes, no and noanswer are right or wrong as a whole."""
+    """Return F1 in HotpotQA's form: as `f1`, but yes, no and noanswer are right or wrong as a whole, and an answer
+    without words is wrong."""
+    if not normal(answer):
+        return 0.0
     return max((0.0 if has_another_word(answer, gold) else f1(answer, [gold]) for gold in golds), default=0.0)
 
 

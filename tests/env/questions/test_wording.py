@@ -62,7 +62,10 @@ def test_a_score_is_a_share_and_a_match_has_all_of_it(answer: str, golds: list[s
         ("yes it is", "yes", 0.0, 0.5),
         ("True", "yes", 0.0, 1.0),
         ("\u5317\u4eac\u5e02", "\u5317\u4eac", 0.0, 0.8),
-        ("", "", 1.0, 1.0),
+        ("", "", 0.0, 1.0),
+        ("", "A", 0.0, 0.0),
+        ("the", "A", 0.0, 0.0),
+        ("A", "A", 0.0, 1.0),
         ("", "cat", 0.0, 0.0),
     ],
 )
