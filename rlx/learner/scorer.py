@@ -11,8 +11,9 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
@@ -26,9 +27,15 @@ from rlx.learner.packing import Packed
 from rlx.learner.products import computed_again, products_on
 from rlx.model.dropout import dropouts_of
 from rlx.model.expand import actions_of
+from rlx.model.families import Packing
+from rlx.model.logits import family_of, logit_shape
 from rlx.model.masks import Masks
 from rlx.model.value import ValueHead
 from rlx.protocol.automaton import Actions, Automaton, State
+
+Kind = Literal["policy", "bare", "plain"]
+"""Computation of a micro-batch: as the policy, or, for a comparison, without what sampling adds to the model: in the
+learner's layout, or by the model's own forward pass."""
 
 
 class Scorer(torch.nn.Module):
@@ -45,9 +52,13 @@ class Scorer(torch.nn.Module):
     ) -> None:
         super().__init__()
         self.model = cast(Any, model)
-        heads = {"value": ValueHead(base_of(model).config.hidden_size)} if critic else {}
+        heads = {"value": ValueHead(base_of(model).config.get_text_config().hidden_size)} if critic else {}
         self.heads = torch.nn.ModuleDict(heads)
         self.temperature = temperature
+        config = base_of(model).config.to_dict()
+        self.packing: Packing = family_of(config).packing
+        """Layout of micro-batches that the model's layers need."""
+        self.shape = logit_shape(config)
         self.automaton = automaton or plain(actions_of(base_of(self.model)))
         if self.automaton is not None and self.automaton.actions != actions_of(base_of(self.model)):
             raise ValueError("Scorer: the automaton is not of the model's added actions; give both the same")
@@ -59,7 +70,7 @@ class Scorer(torch.nn.Module):
         """Key of the current optimizer step for dropout, set by the learner."""
         base_of(self.model).set_attn_implementation(PACKED)
 
-    def forward(self, packed: Packed, state_m: Tensor) -> Columns:
+    def forward(self, packed: Packed, state_m: Tensor, kind: Kind = "policy") -> Columns:
         """Run the model on a micro-batch and compute its columns.
 
         `state_m` (always on the CPU): automaton state of each trained token, -1 for none.
@@ -67,18 +78,48 @@ class Scorer(torch.nn.Module):
         self.keep_layers(not (self.recompute or packed.recompute))
         for dropout in self.dropouts:
             dropout.at(self.step, packed.token_T)
-        with products_on(packed.input_ids_1T.device):
-            return self.columns(packed, state_m)
+        with products_on(packed.input_ids_BL.device):
+            if kind == "plain":
+                return self.plain_columns(packed)
+            hidden_TH = self.hidden(packed)
+            return (
+                self.columns(hidden_TH, packed, state_m) if kind == "policy" else self.bare_columns(hidden_TH, packed)
+            )
 
-    def columns(self, packed: Packed, state_m: Tensor) -> Columns:
+    def hidden(self, packed: Packed) -> Tensor:
+        """Return the last hidden state of every packed token."""
+        hidden_TH: Tensor = (
+            base_of(self.model)
+            .get_decoder()(
+                input_ids=packed.input_ids_BL,
+                position_ids=packed.position_ids_BL,
+                use_cache=False,
+                attention=attention_over(packed.layout),
+            )
+            .last_hidden_state.flatten(0, 1)
+        )
+        return hidden_TH
+
+    def bare_columns(self, hidden_TH: Tensor, packed: Packed) -> Columns:
+        """Compute log-probs at temperature 1, without an automaton and added actions."""
+        head = replace(self.head(base_of(self.model)), rows_AH=None, temperature=1.0, masks=None)
+        target_m = packed.input_ids_BL.flatten()[packed.after_m]
+        logp_m, _, _ = log_probs(head, hidden_TH[packed.predict_m], target_m, torch.full_like(target_m, -1))
+        return {"logp": logp_m}
+
+    def plain_columns(self, packed: Packed) -> Columns:
+        """Compute the same of a single row by the model's own forward pass, with transformers' plainest attention."""
         base = base_of(self.model)
-        hidden_TH = base.get_decoder()(
-            input_ids=packed.input_ids_1T,
-            position_ids=packed.position_ids_1T,
-            use_cache=False,
-            attention=attention_over(packed.layout),
-        ).last_hidden_state[0]
-        head = self.head(base)
+        base.set_attn_implementation("eager")
+        try:
+            logits_mV = base(input_ids=packed.input_ids_BL, use_cache=False, logits_to_keep=packed.predict_m).logits[0]
+        finally:
+            base.set_attn_implementation(PACKED)
+        target_m = packed.input_ids_BL[0, packed.after_m]
+        return {"logp": logits_mV.float().log_softmax(-1).gather(1, target_m[:, None])[:, 0]}
+
+    def columns(self, hidden_TH: Tensor, packed: Packed, state_m: Tensor) -> Columns:
+        head = self.head(base_of(self.model))
         logp_m, entropy_m, share_m = log_probs(head, hidden_TH[packed.predict_m], packed.target_m, state_m)
         columns = {"logp": logp_m, "entropy": entropy_m}
         if head.rows_AH is not None:
@@ -123,6 +164,7 @@ class Scorer(torch.nn.Module):
             rows_AH=action_rows(self.model),
             temperature=self.temperature,
             masks=self.masks(len(weight_VH), weight_VH.device),
+            shape=self.shape,
         )
 
     def masks(self, vocabulary: int, device: torch.device) -> Masks | None:
