@@ -94,7 +94,7 @@ def game_decisions(groups: Sequence[Group]) -> Iterator[GameDecision]:
 
 
 def rows(groups: Sequence[Group], batch: Batch) -> Rows:
-    """Return the rows that credit sees, with the batch's values where they were annotated."""
+    """Return the rows that credit sees: `game_decisions`, with the batch's values where they were annotated."""
     table = list(game_decisions(groups))
     num_tokens = tuple(0 if d.is_other else len(d.sampled_turn.completion.token_ids) - num_prefix(d) for d in table)
     linked = list(links(table))
