@@ -36,6 +36,9 @@ def round_up(num_columns: int) -> int:
 class Cache:
     """The buffer and what depends on its size alone."""
 
+    can_shorten = True
+    """A context can be continued from any position before its end."""
+
     def __init__(self, shape: Shape, max_rows: int, device: torch.device, dtype: torch.dtype) -> None:
         self.shape, self.max_rows, self.device = shape, max_rows, device
         size = (shape.layers, 2, 1, shape.key_heads, BLOCK, shape.head_size)
