@@ -83,14 +83,14 @@ class Cache:
             self._resize(self.num_rows, needed)
 
     def _resize(self, rows: int, columns: int) -> None:
-        old, kept, used = self._buffer, min(columns, self.num_columns), self._num_used
+        old, common, used = self._buffer, min(columns, self.num_columns), self._num_used
         self._num_vain = 0
         size = (*old.shape[:2], rows, old.shape[3], columns, old.shape[5])
         if self._spare.numel() < math.prod(size):
             self._spare = old.new_zeros(0)  # let go before there is a larger one
             self._spare = old.new_zeros(math.prod(size))
         new = self._spare[: math.prod(size)].view(size)
-        new[:, :, :used, :, :kept] = old[:, :, :used, :, :kept]
+        new[:, :, :used, :, :common] = old[:, :, :used, :, :common]
         self._spare, self._memory = self._memory, self._spare
         if self.device.type != "cpu":
             self._spare = self._memory.new_zeros(0)

@@ -1,9 +1,9 @@
 """The torch engine: continuous batching on one device, on CPU or CUDA.
 
 Every tick each active request gets one token: those admitted this tick from the prefill of their prompt, the others
-from one decoding pass. A completion keeps all it sampled, its end-of-sequence token or stop string too. A stop string
-is matched against the tokens' bytes; if the token that completes it has text after it, that token is kept whole, for
-what was sampled is what is trained. A prompt that leaves no room in max_context gets an empty completion, stop
+from one decoding pass. A completion keeps all sampled tokens, its end-of-sequence token or stop string too. A stop
+string is matched against the tokens' bytes. The token that completes the string is kept in full, with any text after
+the string: all sampled tokens are trained. A prompt that leaves no room in max_context gets an empty completion, stop
 "context".
 
 Two runners compute logits: the fused decoder (decoder.py) for the families that it knows, and transformers' own forward
@@ -143,7 +143,7 @@ class TorchEngine:
         self._num_added += 1
 
     def rest(self, keep: bool = True) -> None:
-        """It stays where it is."""
+        """Nothing: weights and caches stay on the device."""
 
     def close(self) -> None:
         vars(self).clear()
@@ -218,10 +218,10 @@ class TorchEngine:
             del self._prompts[prompt]
         return logits
 
-    def _count(self, length: int, found: int, is_own: bool) -> None:
-        self.counts.num_prefilled += length - found
-        self.counts.num_reused += found if is_own else 0
-        self.counts.num_shared += 0 if is_own else found
+    def _count(self, length: int, reused: int, is_own: bool) -> None:
+        self.counts.num_prefilled += length - reused
+        self.counts.num_reused += reused if is_own else 0
+        self.counts.num_shared += 0 if is_own else reused
 
     def _compute(self, computed: list[tuple[RequestRow, Saved | None, int]]) -> Tensor:
         """Prefill what is new to each row, after what is kept of it."""

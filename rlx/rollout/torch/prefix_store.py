@@ -46,7 +46,7 @@ class Saved:
     base: Saved | None = None
 
     def chain(self) -> Iterator[Saved]:
-        """Yield this context and all those below it."""
+        """Yield this context, its base, the base of that, and so on."""
         yield self
         if self.base is not None:
             yield from self.base.chain()
@@ -81,23 +81,23 @@ class PrefixStore:
 
         The prefix excludes the last id of `context`. The session's stored context is removed.
         """
-        own = self._saved.pop(session, None)
-        found = [] if own is None else [own]
+        earlier = self._saved.pop(session, None)
+        contexts = [] if earlier is None else [earlier]
         if group is not None:
             members = self._members.setdefault(group, {})
-            found += [self._saved[other] for other in members if other in self._saved]
+            contexts += [self._saved[other] for other in members if other in self._saved]
             members[session] = None
             self._group[session] = group
-        lengths = [common_prefix(saved.ids, context[:-1]) for saved in found]
+        lengths = [common_prefix(saved.ids, context[:-1]) for saved in contexts]
         if not self.can_shorten:
-            lengths = [length if length == len(saved.ids) else 0 for length, saved in zip(lengths, found)]
+            lengths = [length if length == len(saved.ids) else 0 for length, saved in zip(lengths, contexts)]
         longest = max(lengths, default=0)
         if not longest:
             return None, 0, False
-        best = found[lengths.index(longest)]
-        if best is not own:
+        best = contexts[lengths.index(longest)]
+        if best is not earlier:
             self._branches[session] = best, longest
-        return best, longest, best is own
+        return best, longest, best is earlier
 
     def park(self, cache: RowCache, row: int, session: int, ids: Sequence[int], most: int) -> None:
         """Store a row. Beyond `most` tokens in all groups' contexts the oldest are released."""
@@ -120,7 +120,7 @@ class PrefixStore:
     def num_tokens(self) -> int:
         """Count the distinct tokens in the contexts of groups."""
         saved = [self._saved[session] for session in self._group if session in self._saved]
-        pieces = {id(piece): piece for one in saved for piece in one.chain()}
+        pieces = {id(piece): piece for context in saved for piece in context.chain()}
         return sum(len(piece.ids) - piece.start for piece in pieces.values())
 
     def release(self, session: int) -> None:

@@ -69,8 +69,8 @@ class Runner:
         num_rows, longest = len(suffixes), max(map(len, suffixes))
         self.reserve(first_row + num_rows, max(starts) + longest)
         padded = [(start, *suffix, *(0,) * (longest - len(suffix))) for start, suffix in zip(starts, suffixes)]
-        given = torch.tensor(padded, device=self.device)
-        positions_BN, ends_B = given[:, :1], None
+        tokens = torch.tensor(padded, device=self.device)
+        positions_BN, ends_B = tokens[:, :1], None
         if longest > 1:
             positions_BN = positions_BN + torch.arange(longest, device=self.device)
             ends = [row * longest + len(suffix) - 1 for row, suffix in enumerate(suffixes)]
@@ -78,7 +78,7 @@ class Runner:
         positions_M = positions_BN.reshape(-1)
         return self.decoder.forward(
             Pass(
-                ids=given[:, 1:].reshape(-1),
+                ids=tokens[:, 1:].reshape(-1),
                 rotations=self._rotations.index_select(0, positions_M),
                 places=self.cache.places(first_row, positions_BN),
                 bias=self.cache.bias(positions_M),

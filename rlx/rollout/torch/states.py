@@ -91,14 +91,13 @@ class Rows:
     def first_rows(self, num: int) -> Batch:
         """Return the batch of the first rows, and drop the others. It may be changed in place."""
         if self._batch is None or len(self._batch.lengths) != num:
-            del self._split()[num:]
             self._batch = self.gather(range(num))
             self._rows = []
         return self._batch
 
     def gather(self, indices: Sequence[int]) -> Batch:
         """Copy rows into a new batch; a row that does not exist is empty."""
-        rows = [self._rows[index] if index < len(self._rows) else EMPTY for index in indices]
+        rows = [self._split()[index] if index < len(self._split()) else EMPTY for index in indices]
         num_columns, cache = max(row.length for row in rows), self._empty()
         for index, layer in enumerate(cache.layers if num_columns else ()):
             stack(layer, [row.layers[index] for row in rows], num_columns)
@@ -129,7 +128,7 @@ class Rows:
         return RowState(length - start, tuple(layers))
 
     def restore(self, first_row: int, num_rows: int, saved: RowState, length: int, start: int = 0) -> None:
-        """Put a saved row, up to `length`, into consecutive rows; before `start` they stay as they are."""
+        """Put a saved row, up to `length`, into consecutive rows from column `start` on."""
         rows = self._split()
         for index in range(first_row, first_row + num_rows):
             self._put(index, joined(rows[index] if start else None, saved, length, start))
