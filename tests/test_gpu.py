@@ -14,7 +14,7 @@ from rlx.algo.losses import PolicyLoss, policy_gradient, policy_loss
 from rlx.algo.parts import Optimizer
 from rlx.config.compose import build_run, compose
 from rlx.console import Screen
-from rlx.learner.attention import attention_over
+from rlx.learner.attention import Rule, attention_over
 from rlx.learner.batch import collate
 from rlx.learner.packing import to_device
 from rlx.learner.torch import TorchLearner
@@ -55,7 +55,7 @@ def test_packed_attention_on_a_gpu_equals_dense_attention(dtype: torch.dtype, to
     q, k, v = heads(4), heads(2), heads(2)
     upstream = torch.randn(1, len(mask), 4, 32, generator=draw).to("cuda", dtype)
     seen = to_device(packed, torch.device("cuda")).layout
-    ours = attention_over(seen).attend(q, k, v, 0.3, 0.0)
+    ours = attention_over(seen).attend(q, k, v, Rule(scaling=0.3))
     theirs = dense(q.float(), k.float(), v.float(), mask.cuda())
     torch.testing.assert_close(ours.float(), theirs, atol=tolerance, rtol=tolerance)
     gradients = [torch.autograd.grad(out, (q, k, v), upstream.to(out.dtype)) for out in (ours, theirs)]

@@ -8,18 +8,29 @@ Legend: T packed tokens, h query heads, d head size; s, l, k as in layout.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.attention.flex_attention import BlockMask, flex_attention
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.attention.flex_attention import AuxRequest, BlockMask, flex_attention
+from torch.nn.functional import pad, scaled_dot_product_attention
 from transformers import AttentionInterface
 
-from rlx.learner.layout import BLOCK, Index, Layout, Rectangle, Rectangles, Sight, Span
+from rlx.learner.layout import (
+    BLOCK,
+    Layout,
+    Rectangle,
+    Rectangles,
+    Sight,
+    Span,
+    blocks_within,
+    cohorts,
+    lay_rectangles,
+)
+from rlx.learner.spans import Spans
 
 PACKED = "rlx_packed"
 """The name under which transformers finds it; it is never written to a checkpoint."""
@@ -31,13 +42,23 @@ KERNEL = {"FORCE_USE_FLEX_ATTENTION": True}
 """Options of FlexAttention. Below 128 tokens it would choose its kernel for decoding, which cannot be built for heads
 of size 128 that share keys in groups of eight."""
 
-flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
-"""The functions that scaled_dot_product_attention calls on a CPU; these also give the logarithm of each query's sum."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """Treatment of scores in one layer."""
+
+    scaling: float
+    dropout: float = 0.0
+    window: int | None = None
+    """Number of tokens that a token sees at most, itself included: the last ones of its path."""
+    soft_cap: float | None = None
+    """c in c * tanh(score / c), before the mask."""
+    sinks: Tensor | None = None
+    """For each query head, the score of a key without a value that every token sees."""
 
 
-Attend = Callable[[Tensor, Tensor, Tensor, float, float], Tensor]
-"""Queries, keys, values, scaling and dropout: 1 x heads x T x d in, 1 x T x heads x d out."""
+Attend = Callable[[Tensor, Tensor, Tensor, Rule], Tensor]
+"""Queries, keys, values and a rule: 1 x heads x T x d in, 1 x T x heads x d out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +71,19 @@ class Attention:
 
 
 def attention_over(layout: Layout) -> Attention:
-    if isinstance(layout.seen, Rectangles):
-        biases = [bias_of(part) for part in layout.seen.rectangles]
-        return Attention(attend=partial(attend_rectangles, layout.seen, biases), longest=layout.longest)
+    """Prepare attention over a layout. What a window needs is made at the first layer that has it."""
     if isinstance(layout.seen, Sight):
-        return Attention(attend=partial(attend_sight, block_mask(layout.seen)), longest=layout.longest)
-    return Attention(attend=partial(attend_spans, layout.seen), longest=layout.longest)
+        masks = cache(partial(block_mask, layout.seen))
+        return Attention(attend=partial(attend_sight, masks), longest=layout.longest)
+    if isinstance(layout.seen, Rectangles):
+        return Attention(attend=attend_in(layout.seen), longest=layout.longest)
+    make = cache(lambda: attend_in(lay_rectangles(layout.placed, list(cohorts(layout.placed)))))
+    return Attention(attend=partial(attend_spans, layout.seen, make), longest=layout.longest)
+
+
+def attend_in(seen: Rectangles) -> Attend:
+    biases = cache(lambda window: [bias_of(part, window) for part in seen.rectangles])
+    return partial(attend_rectangles, seen, biases)
 
 
 def packed_attention(
@@ -69,71 +97,129 @@ def packed_attention(
     scaling: float,
     dropout: float = 0.0,
     sliding_window: int | None = None,
-    **_: Any,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    **others: Any,
 ) -> tuple[Tensor, None]:
-    """Compute the attention of all packed tokens, with the signature that transformers calls: 1 x heads x T x d in, 1 x
-    T x heads x d out."""
-    if sliding_window is not None and attention.longest > sliding_window:
-        raise ValueError(f"packed attention: {attention.longest} tokens exceed the sliding window {sliding_window}")
-    return attention.attend(query, key, value, scaling, dropout), None
+    """Compute the attention of all packed tokens, with the signature that transformers calls: B x heads x T x d in, B x
+    T x heads x d out. Rows are laid out one after another."""
+    unknown = [name for name, given in {**others, "attention_mask": attention_mask}.items() if given is not None]
+    unknown = sorted(set(unknown) - WITHOUT_EFFECT)
+    if unknown:
+        raise ValueError(
+            f"packed attention: {type(module).__name__} gives {', '.join(unknown)}, which rlx does not compute; "
+            "choose a model of a type in docs/models.md"
+        )
+    rule = Rule(
+        scaling=scaling,
+        dropout=dropout,
+        window=None if sliding_window is None or attention.longest <= sliding_window else sliding_window,
+        soft_cap=softcap,
+        sinks=s_aux,
+    )
+    rows = query.shape[0]
+    flat = (query, key, value) if rows == 1 else (flat_rows(x) for x in (query, key, value))
+    out = attention.attend(*flat, rule)
+    return out.view(rows, -1, *out.shape[2:]), None
 
 
-def bias_of(part: Rectangle) -> Tensor | None:
-    """0 where an own token may look, minus infinity elsewhere: s (or 1, if all contexts are alike) x 1 x l x k. None if
-    there is no context: then attention is causal."""
-    if not len(part.context_s):
+WITHOUT_EFFECT = frozenset({"position_ids", "use_cache", "output_router_logits"})
+"""Keywords that transformers gives to attention and that change nothing in it: layers have applied them before."""
+
+
+def flat_rows(x: Tensor) -> Tensor:
+    """Lay rows one after another: B x heads x T x d to 1 x heads x (B T) x d."""
+    return x.transpose(0, 1).flatten(1, 2)[None]
+
+
+def bias_of(part: Rectangle, window: int | None) -> Tensor | None:
+    """0 where a query may look, minus infinity elsewhere: s (or 1, if all contexts are alike) x 1 x l x k. None if
+    there is neither a context nor a window: then attention is causal."""
+    if not len(part.context_s) and window is None:
         return None
     longest, context = part.queries_sl.shape[1], part.keys_sk.shape[1] - part.queries_sl.shape[1]
-    column_k = torch.arange(context + longest, device=part.context_s.device)
+    column_k = torch.arange(context + longest, device=part.queries_sl.device)
     own_lk = (column_k >= context) & (column_k - context <= column_k[:longest, None])
-    seen_s1k = column_k < part.context_s.clamp(max=context)[:, None, None]
-    return torch.zeros(1).where(seen_s1k | own_lk, -torch.inf)[:, None]
+    context_s = part.context_s if len(part.context_s) else column_k.new_zeros(1)
+    context_s11 = context_s[:, None, None]
+    seen_slk = (column_k < context_s11.clamp(max=context)) | own_lk
+    if window is not None:
+        position_s1k = torch.where(column_k < context, column_k, column_k - context + context_s11)
+        seen_slk = seen_slk & (context_s11 + column_k[:longest, None] - position_s1k < window)
+    return torch.zeros(1).where(seen_slk, -torch.inf)[:, None]
 
 
 def attend_rectangles(
     seen: Rectangles,
-    biases: Sequence[Tensor | None],
+    biases: Callable[[int | None], Sequence[Tensor | None]],
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    scaling: float,
-    dropout: float,
+    rule: Rule,
 ) -> Tensor:
     """Tokens gathered into rectangles. They need no padding mask as queries: rows beyond a length are never read."""
-    num_heads, size = query.shape[1], query.shape[3]
+    num_heads, size = query.shape[1], value.shape[3]
     q, k, v = (x[0].transpose(0, 1).flatten(1) for x in (query, key, value))
 
-    def gather(tokens: Tensor, index: Tensor) -> Tensor:
+    def gather(tokens: Tensor, heads: int, index: Tensor) -> Tensor:
         """Rows x heads x length x d; key heads are repeated for the query heads that share them."""
-        rows = tokens.index_select(0, index.flatten()).view(*index.shape, -1, size).transpose(1, 2)
+        rows = tokens.index_select(0, index.flatten()).view(*index.shape, heads, -1).transpose(1, 2)
         return rows if rows.shape[1] == num_heads else rows.repeat_interleave(num_heads // rows.shape[1], dim=1)
 
     def attend(part: Rectangle, bias: Tensor | None) -> Tensor:
         """Rows x length x heads x d, flat; without a bias, causal."""
-        out = scaled_dot_product_attention(
-            gather(q, part.queries_sl),
-            gather(k, part.keys_sk),
-            gather(v, part.keys_sk),
-            attn_mask=None if bias is None else bias.to(q.dtype),
-            is_causal=bias is None,
-            scale=scaling,
-            dropout_p=dropout,
-        )
+        keys, values = (gather(x, key.shape[1], part.keys_sk) for x in (k, v))
+        given = gather(q, num_heads, part.queries_sl), keys, values
+        if rule.soft_cap is None and rule.sinks is None:
+            out = scaled_dot_product_attention(
+                *given,
+                attn_mask=None if bias is None else bias.to(q.dtype),
+                is_causal=bias is None,
+                scale=rule.scaling,
+                dropout_p=rule.dropout,
+            )
+        else:
+            out = attend_openly(*given, causal_bias(given[0]) if bias is None else bias, rule)
         return out.transpose(1, 2).reshape(-1, num_heads * size)
 
-    out = torch.cat([attend(part, bias) for part, bias in zip(seen.rectangles, biases, strict=True)])
+    of_window = biases(rule.window)
+    out = torch.cat([attend(part, bias) for part, bias in zip(seen.rectangles, of_window, strict=True)])
     return out.index_select(0, seen.restore_T).view(1, -1, num_heads, size)
 
 
+def causal_bias(query: Tensor) -> Tensor:
+    length = query.shape[2]
+    return torch.full((length, length), -torch.inf, device=query.device).triu(1)
+
+
+def attend_openly(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, rule: Rule) -> Tensor:
+    """Attention with all scores at once, which caps and sinks need on a CPU: s x heads x l x d."""
+    refuse_dropout(rule.dropout)
+    scores = query @ key.mT * rule.scaling
+    if rule.soft_cap is not None:
+        scores = rule.soft_cap * (scores / rule.soft_cap).tanh()
+    scores = scores + bias.to(scores.dtype)
+    if rule.sinks is not None:
+        sinks = rule.sinks.to(scores.dtype)[:, None, None].expand(*scores.shape[:3], 1)
+        return torch.cat((scores, sinks), -1).softmax(-1)[..., :-1].to(value.dtype) @ value
+    return scores.softmax(-1).to(value.dtype) @ value
+
+
 def attend_spans(
-    spans: tuple[Span, ...], query: Tensor, key: Tensor, value: Tensor, scaling: float, dropout: float
+    spans: tuple[Span, ...], in_rectangles: Callable[[], Attend], query: Tensor, key: Tensor, value: Tensor, rule: Rule
 ) -> Tensor:
-    refuse_dropout(dropout)
-    return Spans.apply(query.to(value.dtype), key.to(value.dtype), value, spans, scaling).transpose(1, 2)
+    """Attention span by span; windows and caps, of which the CPU's operator knows nothing, in rectangles."""
+    if rule.window is not None or rule.soft_cap is not None:
+        return in_rectangles()(query, key, value, rule)
+    refuse_dropout(rule.dropout)
+    size = value.shape[3]
+    padded = value if size == query.shape[3] else pad(value, (0, query.shape[3] - size))
+    given = query.to(value.dtype), key.to(value.dtype), padded
+    return Spans.apply(*given, spans, rule.scaling, rule.sinks).transpose(1, 2)[..., :size]
 
 
 @cache
-def flex(device: str) -> Callable[..., Tensor]:
+def flex(device: str) -> Callable[..., Any]:
     """FlexAttention: its kernels on a GPU; elsewhere, for tests, forward alone and with all scores at once."""
     if device != "cuda":
         return flex_attention
@@ -149,24 +235,60 @@ def bound_recompiles() -> None:
     torch._dynamo.config.fail_on_recompile_limit_hit = True
 
 
-def attend_sight(mask: BlockMask, query: Tensor, key: Tensor, value: Tensor, scaling: float, dropout: float) -> Tensor:
+def attend_sight(
+    masks: Callable[[int | None], BlockMask], query: Tensor, key: Tensor, value: Tensor, rule: Rule
+) -> Tensor:
     """No bias, no copies, no repeated key heads."""
-    refuse_dropout(dropout)
+    refuse_dropout(rule.dropout)
     given = query.to(value.dtype), key.to(value.dtype), value
-    shared = query.shape[1] != key.shape[1]
-    attend = partial(flex(query.device.type), block_mask=mask, scale=scaling, kernel_options=KERNEL)
-    return attend(*given, enable_gqa=shared).transpose(1, 2)
+    attend = partial(
+        flex(query.device.type),
+        *given,
+        score_mod=None if rule.soft_cap is None else capped(rule.soft_cap),
+        block_mask=masks(rule.window),
+        scale=rule.scaling,
+        enable_gqa=query.shape[1] != key.shape[1],
+        kernel_options=KERNEL,
+    )
+    if rule.sinks is None:
+        out: Tensor = attend()
+        return out.transpose(1, 2)
+    out, aux = attend(return_aux=AuxRequest(lse=True))
+    # a sink takes e^s of the sum e^L + e^s, and adds nothing to the answer
+    share = (aux.lse - rule.sinks[None, :, None].to(aux.lse.dtype)).sigmoid()
+    return (out * share[..., None].to(out.dtype)).transpose(1, 2)
 
 
-def block_mask(seen: Sight) -> BlockMask:
-    num, until_T = len(seen.until_T), seen.until_T
+@cache
+def capped(limit: float) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]:
+    """Return FlexAttention's function of a score that caps it."""
+
+    def cap(score: Tensor, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return limit * torch.tanh(score / limit)
+
+    return cap
+
+
+def block_mask(seen: Sight, window: int | None) -> BlockMask:
+    num, until_T, position_T = len(seen.until_T), seen.until_T, seen.position_T
 
     def sees(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return (key <= query) & (query < until_T[key])
 
-    (num_partly, partly), (num_wholly, wholly) = key_blocks(seen.partly_qk), key_blocks(seen.wholly_qk)
+    def sees_near(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return (key <= query) & (query < until_T[key]) & (position_T[query] - position_T[key] < window)
+
+    chosen = {"partly_qk": seen.partly_qk, "wholly_qk": seen.wholly_qk}
+    chosen = chosen if window is None else blocks_within(seen, window)
+    (num_partly, partly), (num_wholly, wholly) = key_blocks(chosen["partly_qk"]), key_blocks(chosen["wholly_qk"])
     return BlockMask.from_kv_blocks(
-        num_partly, partly, num_wholly, wholly, BLOCK_SIZE=BLOCK, mask_mod=sees, seq_lengths=(num, num)
+        num_partly,
+        partly,
+        num_wholly,
+        wholly,
+        BLOCK_SIZE=BLOCK,
+        mask_mod=sees if window is None else sees_near,
+        seq_lengths=(num, num),
     )
 
 
@@ -179,59 +301,6 @@ def key_blocks(seen_qk: Tensor) -> tuple[Tensor, Tensor]:
 def refuse_dropout(dropout: float) -> None:
     if dropout:
         raise ValueError(f"packed attention: the model drops {dropout} of its attention; make it 0 in its config.json")
-
-
-class Spans(torch.autograd.Function):
-    """Attention span by span, each a call without a bias.
-
-    A token's answers from two spans join by their sums of exponentials, L = log(e^L1 + e^L2):
-
-        out = e^(L1 - L) out1 + e^(L2 - L) out2
-
-    and with the joint `out` and L each span's backward is that of the whole (Dao et al. 2022, arXiv:2205.14135,
-    appendix B.2). Kept for it are queries, keys, values, `out` and L: memory is linear in T.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, spans: tuple[Span, ...], scaling: float) -> Tensor:
-        out = torch.zeros_like(q)
-        sums = torch.full(q.shape[:3], -torch.inf, dtype=torch.promote_types(q.dtype, torch.float32))
-        for at, keys, causal in calls(spans, q, k):
-            join(out, sums, at, *flash(q[at], k[keys], v[keys], 0.0, causal, scale=scaling))
-        ctx.save_for_backward(q, k, v, out, sums)
-        ctx.spans, ctx.scaling = spans, scaling
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, out, sums = ctx.saved_tensors
-        grad_q, grad_k, grad_v = (torch.zeros_like(x) for x in (q, k, v))
-        for at, keys, causal in calls(ctx.spans, q, k):
-            given = grad[at], q[at], k[keys], v[keys], out[at], sums[at]
-            found = flash_backward(*given, 0.0, causal, scale=ctx.scaling)
-            for total, index, more in zip((grad_q, grad_k, grad_v), (at, keys, keys), found, strict=True):
-                total[index] += more
-        return grad_q, grad_k, grad_v, None, None
-
-
-Where = tuple[slice, slice, Index]
-"""Indices into 1 x heads x T."""
-
-
-def calls(spans: tuple[Span, ...], q: Tensor, k: Tensor) -> Iterator[tuple[Where, Where, bool]]:
-    """Queries, keys, and whether these are causal: one call a span, or as many as query heads share a key head, so that
-    no key is repeated."""
-    num, every = q.shape[1] // k.shape[1], slice(None)
-    for span in spans:
-        for first in range(num):
-            yield (every, slice(first, None, num), span.queries), (every, every, span.keys), span.causal
-
-
-def join(out: Tensor, sums: Tensor, at: Where, more: Tensor, more_sums: Tensor) -> None:
-    """Add what some queries found in more keys."""
-    before, joint = sums[at], torch.logaddexp(sums[at], more_sums)
-    out[at] = out[at] * (before - joint).exp()[..., None] + more * (more_sums - joint).exp()[..., None]
-    sums[at] = joint
 
 
 AttentionInterface.register(PACKED, packed_attention)

@@ -57,5 +57,9 @@ def evidence(packed: Packed, tokens: Tokens) -> dict[str, Tensor]:
     """Return the tensors of a micro-batch and of what the loss saw of it, to be stored."""
     seen = {**tokens.now, **{f"old_{name}": x for name, x in tokens.old.items()}}
     seen |= {name: getattr(tokens, name) for name in ("advantage", "row", "group")}
-    laid = {"input_ids": packed.input_ids_1T[0], "position_ids": packed.position_ids_1T[0], "token": packed.token_m}
+    laid = {
+        "input_ids": packed.input_ids_BL.flatten(),
+        "position_ids": packed.position_ids_BL.flatten(),
+        "token": packed.token_m,
+    }
     return {name: x.detach().cpu().contiguous() for name, x in {**laid, **seen}.items()}

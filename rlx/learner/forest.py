@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from rlx.learner.batch import Batch
+from rlx.model.families import Packing
 
 Segments = list[int]
 """Indices of segments in a batch."""
@@ -25,16 +26,22 @@ class Forest:
     joint: Sequence[int]
     trained: Sequence[int]
     """Tokens up to the last trained one; 0 without a trained token."""
+    packing: Packing = "forest"
+    """With `rows`, every segment is a root: its tokens begin with those of its context."""
 
 
-def forest_of(batch: Batch) -> Forest:
+def forest_of(batch: Batch, packing: Packing = "forest") -> Forest:
     """Return the dependencies between the batch's segments."""
     last_S = batch.token_start_S[1:] - 1
     trained_S = batch.position_M[last_S.clamp(min=0)] + 1 - batch.start_S[:-1]
+    if packing == "rows":
+        trained_S = trained_S + batch.context_S
+    num = len(trained_S)
     return Forest(
-        parent=batch.parent_S.tolist(),
-        joint=batch.joint_S.tolist(),
+        parent=batch.parent_S.tolist() if packing == "forest" else [-1] * num,
+        joint=batch.joint_S.tolist() if packing == "forest" else [0] * num,
         trained=(trained_S * (batch.token_start_S.diff() > 0)).tolist(),
+        packing=packing,
     )
 
 
@@ -52,7 +59,12 @@ def reach(forest: Forest, segments: Iterable[int]) -> Reach:
 
 def num_reached(forest: Forest, segments: Iterable[int]) -> int:
     """Count the tokens that go through the model to train these segments together."""
-    return sum(reach(forest, segments).values())
+    return num_computed(reach(forest, segments), forest.packing)
+
+
+def num_computed(reached: Reach, packing: Packing) -> int:
+    """Count the tokens that go through the model; rows are padded to the longest."""
+    return len(reached) * max(reached.values(), default=0) if packing == "rows" else sum(reached.values())
 
 
 def contexts_first(reached: Reach, segments: Segments) -> Segments:

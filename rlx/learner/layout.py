@@ -91,6 +91,8 @@ class Sight:
 
     until_T: Tensor
     """The first token that does not see it any more."""
+    position_T: Tensor
+    """Position of each token in its path."""
     partly_qk: Tensor
     """Blocks of queries that see some of a block of keys."""
     wholly_qk: Tensor
@@ -99,8 +101,9 @@ class Sight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """One of the ways to say it."""
+    """Visibility of a micro-batch's tokens, in the form that suits the device."""
 
+    placed: Placement
     seen: Rectangles | tuple[Span, ...] | Sight
     longest: int
     """The most that a token sees, with itself."""
@@ -110,9 +113,10 @@ def lay_out(placed: Placement, device: str) -> Layout:
     """Lay tokens out for attention, by device. Except on a `cpu`, segments must lie depth first."""
     longest = max(context + length for context, length in zip(placed.context, placed.length))
     if device != "cpu":
-        return Layout(seen=lay_sight(placed), longest=longest)
+        return Layout(placed=placed, seen=lay_sight(placed), longest=longest)
     found = list(cohorts(placed))
-    return Layout(seen=lay_rectangles(placed, found) if win(placed, found) else lay_spans(placed), longest=longest)
+    seen = lay_rectangles(placed, found) if win(placed, found) else lay_spans(placed)
+    return Layout(placed=placed, seen=seen, longest=longest)
 
 
 def win(placed: Placement, found: Sequence[Cohort]) -> bool:
@@ -215,7 +219,8 @@ def lay_sight(placed: Placement) -> Sight:
     for s, (parent, joint) in enumerate(zip(placed.parent, placed.joint)):
         if parent >= 0:
             until_T[placed.start[parent] : placed.start[parent] + joint] = last[s]
-    return Sight(until_T=until_T, **blocks(until_T))
+    position_T = ragged(torch.tensor(placed.context), torch.tensor(placed.length)).int()
+    return Sight(until_T=until_T, position_T=position_T, **blocks(until_T))
 
 
 def blocks(until_T: Tensor) -> dict[str, Tensor]:
@@ -227,6 +232,21 @@ def blocks(until_T: Tensor) -> dict[str, Tensor]:
     wholly_qk = before_qk & (low >= (first + BLOCK).clamp(max=len(until_T))[:, None])
     partly_qk = (before_qk & (high > first[:, None]) & ~wholly_qk) | torch.eye(num, dtype=torch.bool)
     return {"partly_qk": partly_qk, "wholly_qk": wholly_qk}
+
+
+def blocks_within(seen: Sight, window: int) -> dict[str, Tensor]:
+    """Return the blocks of keys that each block of queries sees in a window of the last tokens of each path."""
+    num = len(seen.partly_qk)
+    low, high = last_repeated(seen.position_T, num * BLOCK).view(num, BLOCK).aminmax(dim=1)
+    near_qk = low[:, None] - high < window
+    any_qk = (seen.partly_qk | seen.wholly_qk) & near_qk
+    wholly_qk = seen.wholly_qk & (high[:, None] - low < window)
+    return {"partly_qk": any_qk & ~wholly_qk, "wholly_qk": wholly_qk}
+
+
+def last_repeated(values: Tensor, length: int) -> Tensor:
+    """Extend values to a length by repeating the last one."""
+    return torch.cat([values, values[-1:].expand(length - len(values))])
 
 
 def index(runs: Sequence[Run]) -> Index:

@@ -169,7 +169,8 @@ class Learner(ABC):
     def share(self, batch: Batch, only: Container[int] | None = None) -> list[MicroBatch]:
         """This rank's of the whole batch, or of some of its trajectories."""
         chosen = units(batch, "trajectory", only)
-        return shares(batch, chosen, self.micro_batch_tokens, self.ranks.size)[self.ranks.rank]
+        given = self.micro_batch_tokens, self.ranks.size, self.scorer.packing
+        return shares(batch, chosen, *given)[self.ranks.rank]
 
     def score_columns(self, batch: Batch, packed: Packed, of_start: bool = False) -> Columns:
         """Return the scorer's columns of a micro-batch, on the device. The automaton's states stay on the CPU."""
@@ -181,7 +182,7 @@ class Learner(ABC):
         for group in self.adam_groups():
             group["lr"] = learning_rate(self.optimizer, group["peak"], self.num_updates, self.num_steps)
         lr = learning_rate(self.optimizer, self.optimizer.lr, self.num_updates, self.num_steps)
-        given = self.micro_batch_tokens, self.ranks, self.device.type
+        given = self.micro_batch_tokens, self.ranks, self.device.type, self.scorer.packing
         chosen = minibatches(units(batch, unit), self.optimizer.num_minibatches)
         parts = [prepare(batch, part, *given) for part in chosen]
         steps: list[Metrics] = []

@@ -1,7 +1,8 @@
 """Log-probabilities and entropies at chosen positions, never tokens x vocabulary at once.
 
-    z = (h W^T + b) / temperature, minus infinity outside the mask;  logp = z[target] - logsumexp z;  H = -sum p log p
+    z = f(h W^T + b) / temperature, minus infinity outside the mask;  logp = z[target] - logsumexp z;  H = -sum p log p
 
+f is the cap and factor of some model families (rlx/model/logits.py), otherwise nothing.
 Rows of added actions are joined to W for as long as a chunk of z takes. With them the vocabulary's share is returned
 too: log p(V) = logsumexp of logp over V. So logp - log p(V) is a token's log-prob among the vocabulary alone.
 
@@ -22,6 +23,7 @@ import torch
 from torch import Tensor
 
 from rlx.learner.sizes import CHUNK_ELEMENTS
+from rlx.model.logits import PLAIN, LogitShape
 from rlx.model.masks import FORBIDDEN, Masks
 
 LEAST = torch.finfo(torch.float32).tiny
@@ -37,18 +39,25 @@ class Head:
     rows_AH: Tensor | None = None
     temperature: float = 1.0
     masks: Masks | None = None
+    shape: LogitShape = PLAIN
 
     def log_softmax(self, hidden_cH: Tensor, state_c: Tensor) -> Tensor:
-        z_cW = self.logits(hidden_cH).float()
+        return self.normalize(self.logits(hidden_cH), state_c)
+
+    def logits(self, hidden_cH: Tensor) -> Tensor:
+        """Return the model's logits in float32, those of added actions last."""
+        z_cW = torch.nn.functional.linear(hidden_cH, self.weight_VH, self.bias_V)
+        if self.rows_AH is not None:
+            z_cW = torch.cat((z_cW, hidden_cH @ self.rows_AH.T), -1)
+        return self.shape.apply(z_cW.float())
+
+    def normalize(self, z_cW: Tensor, state_c: Tensor) -> Tensor:
+        """Apply temperature and masks to logits, which are overwritten, and return log-probs."""
         if self.temperature != 1.0:
             z_cW /= self.temperature
         if self.masks is not None:
             self.masks.apply(z_cW, state_c)
         return z_cW.log_softmax(-1)
-
-    def logits(self, hidden_cH: Tensor) -> Tensor:
-        z_cV = torch.nn.functional.linear(hidden_cH, self.weight_VH, self.bias_V)
-        return z_cV if self.rows_AH is None else torch.cat((z_cV, hidden_cH @ self.rows_AH.T), -1)
 
     def cast(self, dtype: torch.dtype) -> Head:
         """The same head in another format; its very tensors where they have it."""
@@ -111,13 +120,17 @@ class Chunked(torch.autograd.Function):
         grad_bias_V = torch.zeros_like(bias_V, dtype=torch.float32) if wants_bias else None
         grad_rows_AH = torch.zeros_like(rows_AH, dtype=torch.float32) if wants_rows else None
         for c in chunks(hidden_MH, weight_VH):
-            logp_cW = ctx.head.log_softmax(hidden_MH[c], state_M[c])
+            z_cW = ctx.head.logits(hidden_MH[c])
+            slope_cW = None if ctx.head.shape.is_plain else ctx.head.shape.slope(z_cW)
+            logp_cW = ctx.head.normalize(z_cW, state_M[c])
+            del z_cW  # a chunk of logits is large
             of_share = None if grad_share_M is None else grad_share(logp_cW, len(weight_VH), grad_share_M[c])
             grad_cW = grad_logits(
                 logp_cW, target_M[c], entropy_M[c], *(g if g is None else g[c] for g in (grad_logp_M, grad_entropy_M))
             )
             grad_cW = grad_cW if of_share is None else grad_cW.add_(of_share)
-            grad_cW = grad_cW.div_(ctx.head.temperature).to(weight_VH.dtype)
+            grad_cW = grad_cW.div_(ctx.head.temperature)
+            grad_cW = (grad_cW if slope_cW is None else grad_cW.mul_(slope_cW)).to(weight_VH.dtype)
             grad_cV, grad_cA = grad_cW[:, : len(weight_VH)], grad_cW[:, len(weight_VH) :]
             if grad_hidden_MH is not None:
                 grad_hidden_MH[c] = grad_cV @ weight_VH

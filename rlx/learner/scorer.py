@@ -26,6 +26,8 @@ from rlx.learner.packing import Packed
 from rlx.learner.products import computed_again, products_on
 from rlx.model.dropout import dropouts_of
 from rlx.model.expand import actions_of
+from rlx.model.families import Packing
+from rlx.model.logits import family_of, logit_shape
 from rlx.model.masks import Masks
 from rlx.model.value import ValueHead
 from rlx.protocol.automaton import Actions, Automaton, State
@@ -45,9 +47,13 @@ class Scorer(torch.nn.Module):
     ) -> None:
         super().__init__()
         self.model = cast(Any, model)
-        heads = {"value": ValueHead(base_of(model).config.hidden_size)} if critic else {}
+        heads = {"value": ValueHead(base_of(model).config.get_text_config().hidden_size)} if critic else {}
         self.heads = torch.nn.ModuleDict(heads)
         self.temperature = temperature
+        config = base_of(model).config.to_dict()
+        self.packing: Packing = family_of(config).packing
+        """Layout of micro-batches that the model's layers need."""
+        self.shape = logit_shape(config)
         self.automaton = automaton or plain(actions_of(base_of(self.model)))
         if self.automaton is not None and self.automaton.actions != actions_of(base_of(self.model)):
             raise ValueError("Scorer: the automaton is not of the model's added actions; give both the same")
@@ -67,17 +73,17 @@ class Scorer(torch.nn.Module):
         self.keep_layers(not (self.recompute or packed.recompute))
         for dropout in self.dropouts:
             dropout.at(self.step, packed.token_T)
-        with products_on(packed.input_ids_1T.device):
+        with products_on(packed.input_ids_BL.device):
             return self.columns(packed, state_m)
 
     def columns(self, packed: Packed, state_m: Tensor) -> Columns:
         base = base_of(self.model)
         hidden_TH = base.get_decoder()(
-            input_ids=packed.input_ids_1T,
-            position_ids=packed.position_ids_1T,
+            input_ids=packed.input_ids_BL,
+            position_ids=packed.position_ids_BL,
             use_cache=False,
             attention=attention_over(packed.layout),
-        ).last_hidden_state[0]
+        ).last_hidden_state.flatten(0, 1)
         head = self.head(base)
         logp_m, entropy_m, share_m = log_probs(head, hidden_TH[packed.predict_m], packed.target_m, state_m)
         columns = {"logp": logp_m, "entropy": entropy_m}
@@ -123,6 +129,7 @@ class Scorer(torch.nn.Module):
             rows_AH=action_rows(self.model),
             temperature=self.temperature,
             masks=self.masks(len(weight_VH), weight_VH.device),
+            shape=self.shape,
         )
 
     def masks(self, vocabulary: int, device: torch.device) -> Masks | None:

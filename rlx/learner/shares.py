@@ -16,8 +16,9 @@ import torch
 
 from rlx.algo import parts
 from rlx.learner.batch import Batch
-from rlx.learner.forest import Forest, Reach, Segments, forest_of, num_reached, reach
+from rlx.learner.forest import Forest, Reach, Segments, forest_of, num_computed, num_reached, reach
 from rlx.learner.layout import ragged
+from rlx.model.families import Packing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,7 @@ class MicroBatch:
     """Segments that are trained."""
     reach: Reach
     """These and what they follow, as far as they need it."""
+    packing: Packing = "forest"
     is_filler: bool = False
     """Computed only to keep step with the other ranks; it counts for nothing."""
     recompute: bool = False
@@ -43,8 +45,8 @@ class MicroBatch:
 
     @property
     def num_tokens(self) -> int:
-        """Number of tokens that go through the model."""
-        return sum(self.reach.values())
+        """Number of tokens that go through the model, padding included."""
+        return num_computed(self.reach, self.packing)
 
 
 def units(batch: Batch, kind: parts.Unit, only: Container[int] | None = None) -> list[Unit]:
@@ -93,15 +95,17 @@ def minibatches(chosen: Sequence[Unit], num: int) -> list[list[Unit]]:
     return [[unit for group in groups[low:high] for unit in group] for low, high in pairwise(cuts)]
 
 
-def shares(batch: Batch, chosen: Sequence[Unit], budget: int, size: int) -> list[list[MicroBatch]]:
+def shares(
+    batch: Batch, chosen: Sequence[Unit], budget: int, size: int, packing: Packing = "forest"
+) -> list[list[MicroBatch]]:
     """Return each rank's micro-batches of at most `budget` tokens; all lists are of the same length."""
     if not chosen:
         return [[] for _ in range(size)]
-    forest = forest_of(batch)
+    forest = forest_of(batch, packing)
     found = [list(micro_batches(forest, share, budget)) for share in balance(forest, chosen, size)]
-    longest = max(map(len, found))
+    most = max(map(len, found))
     filler = replace(micro_batch(forest, smallest(forest, chosen).segments), is_filler=True)
-    return in_step([share + [filler] * (longest - len(share)) for share in found], budget)
+    return in_step([share + [filler] * (most - len(share)) for share in found], budget)
 
 
 def in_step(found: list[list[MicroBatch]], budget: int) -> list[list[MicroBatch]]:
@@ -117,7 +121,7 @@ def smallest(forest: Forest, chosen: Sequence[Unit]) -> Unit:
 
 
 def micro_batch(forest: Forest, segments: Segments) -> MicroBatch:
-    return MicroBatch(segments=segments, reach=reach(forest, segments))
+    return MicroBatch(segments=segments, reach=reach(forest, segments), packing=forest.packing)
 
 
 def micro_batches(forest: Forest, chosen: Sequence[Unit], budget: int) -> Iterator[MicroBatch]:
@@ -125,25 +129,30 @@ def micro_batches(forest: Forest, chosen: Sequence[Unit], budget: int) -> Iterat
     share is rarely computed twice. A unit larger than the budget goes alone."""
     current: Segments = []
     there: Reach = {}
-    used = 0
     for segments in segments_that_fit(forest, chosen, budget):
         needed = reach(forest, segments)
-        more = {s: length for s, length in needed.items() if length > there.get(s, 0)}
-        added = sum(length - there.get(s, 0) for s, length in more.items())
-        if current and used + added > budget:
-            yield MicroBatch(segments=current, reach=there)
-            current, there, used, more, added = [], {}, 0, needed, sum(needed.values())
-        current, there, used = current + segments, {**there, **more}, used + added
+        joint = {**there, **{s: length for s, length in needed.items() if length > there.get(s, 0)}}
+        if current and num_computed(joint, forest.packing) > budget:
+            yield MicroBatch(segments=current, reach=there, packing=forest.packing)
+            current, joint = [], needed
+        current, there = current + segments, joint
     if current:
-        yield MicroBatch(segments=current, reach=there)
+        yield MicroBatch(segments=current, reach=there, packing=forest.packing)
 
 
 def segments_that_fit(forest: Forest, chosen: Sequence[Unit], budget: int) -> Iterator[Segments]:
-    """Each group's segments if they fit, else its units'."""
+    """Each group's segments if they fit, else its units'. Rows share nothing, so units of like length go together."""
+    if forest.packing == "rows":
+        yield from sorted((unit.segments for unit in chosen), key=lambda segments: longest(forest, segments))
+        return
     for members in by_group(chosen):
         whole = segments_of(members)
         fits = num_reached(forest, whole) <= budget
         yield from [whole] if fits else [unit.segments for unit in members]
+
+
+def longest(forest: Forest, segments: Segments) -> int:
+    return max(forest.trained[s] for s in segments)
 
 
 def balance(forest: Forest, chosen: Sequence[Unit], size: int) -> list[list[Unit]]:

@@ -4,7 +4,7 @@ torch's own draws from the process's global generator: a resumed run, another nu
 of the same tokens would drop other numbers. Here a token keeps its mask wherever it is packed. So the gradient of a
 step does not depend on micro-batches. Layers that are computed again in the backward pass drop the same numbers.
 
-Legend: T packed tokens, H features.
+Legend: B rows of L tokens each (one row in a forest), T = B L packed tokens, H features.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MULTIPLIERS = (0x7FEB352D, -0x7B935975)
 
 
 class KeyedDropout(torch.nn.Module):
-    """Dropout for a micro-batch of 1 x T x H numbers; `at` says which step and which tokens come next."""
+    """Dropout for a micro-batch of B x L x H numbers; `at` says which step and which tokens come next."""
 
     def __init__(self, p: float, key: int) -> None:
         super().__init__()
@@ -40,10 +40,10 @@ class KeyedDropout(torch.nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training:
             return x
-        if self.token_T is None or len(self.token_T) != x.shape[-2]:
+        if self.token_T is None or len(self.token_T) != x.shape[:-1].numel():
             raise ValueError("KeyedDropout: call at(step, token_T) with the tokens of this micro-batch first")
         dropped_TH = draw_mask(stream_of(self.key, *self.step), self.token_T.to(x.device), x.shape[-1], self.p)
-        return x.masked_fill(dropped_TH, 0.0) / (1 - self.p)
+        return x.masked_fill(dropped_TH.view(x.shape), 0.0) / (1 - self.p)
 
     def extra_repr(self) -> str:
         return f"p={self.p}"

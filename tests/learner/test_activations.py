@@ -65,7 +65,7 @@ def peak(config: Qwen2Config, hardware: Hardware, groups: list[Group]) -> tuple[
         with torch.autocast("cpu", torch.bfloat16, enabled=autocast and low):
             logp = scorer(packed, batch.mask_M[packed.token_m])["logp"]
         logp.sum().backward()
-    return packed.input_ids_1T.shape[1], alive.most
+    return packed.input_ids_BL.shape[1], alive.most
 
 
 @pytest.mark.parametrize("recompute", [False, True])

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rlx.learner import attention, layout
-from rlx.learner.attention import attention_over
+from rlx.learner.attention import Rule, attention_over
 from rlx.learner.batch import collate
 from rlx.learner.forest import contexts_first, depth_first, forest_of
 from rlx.learner.layout import BLOCK, Rectangles, Sight
@@ -82,7 +82,7 @@ def compare(packed, mask, dtype, tolerance):
     q, k, v = heads(len(mask), dtype)
     upstream = torch.randn(1, len(mask), HEADS, SIZE, dtype=dtype, generator=torch.Generator().manual_seed(1))
     found = []
-    for out in (attention_over(packed.layout).attend(q, k, v, 0.3, 0.0), dense(q, k, v, mask)):
+    for out in (attention_over(packed.layout).attend(q, k, v, Rule(scaling=0.3)), dense(q, k, v, mask)):
         found.append((out, *torch.autograd.grad(out, (q, k, v), upstream)))
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs, atol=tolerance, rtol=tolerance)
@@ -124,7 +124,7 @@ def test_flex_attention_equals_dense_attention_forward(turn, seed):
     assert isinstance(packed.layout.seen, Sight)
     for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-12)):
         q, k, v = (x.detach() for x in heads(len(mask), dtype))
-        out = attention_over(packed.layout).attend(q, k, v, 0.3, 0.0)
+        out = attention_over(packed.layout).attend(q, k, v, Rule(scaling=0.3))
         torch.testing.assert_close(out, dense(q, k, v, mask), atol=tolerance, rtol=tolerance)
 
 
@@ -135,5 +135,5 @@ def test_compiled_flex_attention_skips_blocks_and_equals_dense_attention(monkeyp
     packed, mask = cases(turn, 0, "cuda", scale=12)
     assert not (packed.layout.seen.partly_qk | packed.layout.seen.wholly_qk).tril().all()
     q, k, v = (x.detach() for x in heads(len(mask), torch.float32))
-    out = attention_over(packed.layout).attend(q, k, v, 0.3, 0.0)
+    out = attention_over(packed.layout).attend(q, k, v, Rule(scaling=0.3))
     torch.testing.assert_close(out, dense(q, k, v, mask), atol=1e-5, rtol=1e-5)

@@ -98,9 +98,9 @@ def test_what_forks_have_in_common_goes_through_the_model_once(turn):
     batch = collate(groups)
     packed = pack(batch, micro_batch(forest_of(batch), segments_of(units(batch, "trajectory"))))
     # prompt 3; 4..13 ten; forced 2 and sampled 2; forced 1 and sampled 1; 17, 18; the last sample's own three
-    assert packed.input_ids_1T.shape[1] == 3 + 10 + 4 + 2 + 2 + 3
+    assert packed.input_ids_BL.shape[1] == 3 + 10 + 4 + 2 + 2 + 3
     assert sum(len(ids) for ids, _ in own_tokens(groups)) == 7 + 13 + 15 + 16 + 11 + 6
-    assert packed.position_ids_1T.max() == 15
+    assert packed.position_ids_BL.max() == 15
     assert batch.token_ids_N[batch.position_M].tolist() == [4, 5, 6, 7, 10, 11, 12, 13, 14, 15, 16, 17, 18, 4, 5, 19]
 
 
@@ -110,7 +110,7 @@ def test_a_fork_alone_in_its_micro_batch_takes_only_what_it_follows(turn):
     what = micro_batch(forest_of(batch), second.segments)
     # prompt 3; 4..11 of its grandparent; 30, 31, 14 of its parent; its own two
     assert sorted(what.reach.values()) == [2, 3, 3, 8]
-    assert pack(batch, what).input_ids_1T[0].tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 30, 31, 14, 32, 16]
+    assert pack(batch, what).input_ids_BL[0].tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 30, 31, 14, 32, 16]
 
 
 def test_rows_count_what_a_fork_sampled_itself(turn):

@@ -31,7 +31,7 @@ def test_every_segment_is_trained_once_and_the_budget_holds(groups, budget):
     assert [s for what in found for s in what.segments] == [s for s, t in enumerate(batch.trajectory_S) if t >= 0]
     singles = {tuple(unit.segments) for unit in chosen}
     for what in found:
-        assert sum(what.reach.values()) == num_tokens(batch, what.segments) == pack(batch, what).input_ids_1T.shape[1]
+        assert sum(what.reach.values()) == num_tokens(batch, what.segments) == pack(batch, what).input_ids_BL.shape[1]
         assert num_tokens(batch, what.segments) <= budget or tuple(what.segments) in singles
         for unit in singles:
             assert set(unit) <= set(what.segments) or not set(unit) & set(what.segments)
@@ -75,7 +75,7 @@ def test_packing_keeps_every_token_its_position_and_its_target(groups, seed):
     seen = []
     for what in micro_batches(forest_of(batch), units(batch, "trajectory"), 50):
         packed = pack(batch, what)
-        ids, positions = packed.input_ids_1T[0], packed.position_ids_1T[0]
+        ids, positions = packed.input_ids_BL[0], packed.position_ids_BL[0]
         seen += packed.token_m.tolist()
         for at, target, token in zip(packed.predict_m, packed.target_m, packed.token_m):
             row = int(batch.row_M[token])
@@ -95,4 +95,4 @@ def test_attention_sees_rectangles_of_like_length_that_restore_every_token(group
         lengths = [len(row.unique()) for row in part.queries_sl]
         assert max(lengths) <= SPREAD * min(lengths) + (0 if len(part.context_s) else SLACK)
     outputs = torch.cat([part.queries_sl.flatten() for part in seen.rectangles])
-    assert outputs[seen.restore_T].tolist() == list(range(packed.input_ids_1T.shape[1]))
+    assert outputs[seen.restore_T].tolist() == list(range(packed.input_ids_BL.shape[1]))
