@@ -1,4 +1,4 @@
-"""Tiny random models of every listed family, whose configurations show each of the family's mechanisms."""
+"""Tiny random models of every listed family, whose configurations show each mechanism of the family."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMON: dict[str, Any] = {
     "eos_token_id": 2,
 }
 HEADS = {**COMMON, "head_dim": 16}
-LINEAR = {
+DELTA = {
     "linear_num_value_heads": 4,
     "linear_num_key_heads": 2,
     "linear_key_head_dim": 16,
@@ -29,12 +29,19 @@ LINEAR = {
 }
 EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
 YARN = {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0}
-LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 5e5,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
+MIXED = ["sliding_attention", "full_attention"] * 2
 WINDOW = 8
-ALTERNATING = ["sliding_attention", "full_attention"] * 2
-
+SOME = {"use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 2}
 TINY: dict[str, dict[str, Any]] = {
-    "cohere2": {**COMMON, "sliding_window": WINDOW, "logit_scale": 0.25},
+    "cohere2": {**COMMON, "sliding_window": WINDOW, "layer_types": MIXED, "logit_scale": 0.25},
     "falcon_h1": {
         **COMMON,
         "mamba_d_ssm": 64,
@@ -54,7 +61,13 @@ TINY: dict[str, dict[str, Any]] = {
         "query_pre_attn_scalar": 16,
         "sliding_window": WINDOW,
     },
-    "gemma3_text": {**HEADS, "sliding_window": WINDOW, "query_pre_attn_scalar": 16, "layer_types": ALTERNATING},
+    "gemma3_text": {
+        **HEADS,
+        "sliding_window": WINDOW,
+        "query_pre_attn_scalar": 16,
+        "layer_types": MIXED,
+        "final_logit_softcapping": 3.0,
+    },
     "glm4": HEADS,
     "gpt_oss": {
         **HEADS,
@@ -76,10 +89,11 @@ TINY: dict[str, dict[str, Any]] = {
         "embedding_multiplier": 2.0,
     },
     "lfm2": {**COMMON, "layer_types": ["conv", "full_attention"] * 2, "block_auto_adjust_ff_dim": False},
-    "llama": {**HEADS, "rope_parameters": {**LLAMA3, "rope_theta": 5e5, "original_max_position_embeddings": 64}},
-    "ministral": {**HEADS, "sliding_window": WINDOW, "layer_types": ALTERNATING},
+    "llama": {**HEADS, "rope_parameters": LLAMA3, "attention_bias": True, "mlp_bias": True},
+    "ministral": {**HEADS, "sliding_window": WINDOW, "layer_types": MIXED},
     "ministral3": {
         **HEADS,
+        "sliding_window": WINDOW,
         "rope_parameters": {
             **YARN,
             "rope_theta": 1e6,
@@ -92,46 +106,33 @@ TINY: dict[str, dict[str, Any]] = {
     },
     "mistral": {**HEADS, "sliding_window": WINDOW},
     "olmo2": COMMON,
-    "olmo3": {**COMMON, "sliding_window": WINDOW, "layer_types": ALTERNATING},
-    "phi3": {
-        **COMMON,
-        "sliding_window": None,
-        "original_max_position_embeddings": 512,
-        "rope_parameters": {
-            "rope_type": "longrope",
-            "rope_theta": 1e4,
-            "short_factor": [1.0] * 8,
-            "long_factor": [4.0] * 8,
-            "original_max_position_embeddings": 512,
-        },
-    },
-    "qwen2": COMMON,
-    "qwen3": HEADS,
+    "olmo3": {**COMMON, "sliding_window": WINDOW},
+    "phi3": {**COMMON, "sliding_window": WINDOW},
+    "qwen2": {**COMMON, **SOME},
+    "qwen3": {**HEADS, **SOME},
     "qwen3_5_moe_text": {
         **{key: value for key, value in HEADS.items() if key != "intermediate_size"},
-        **LINEAR,
+        **DELTA,
         **EXPERTS,
         "shared_expert_intermediate_size": 32,
     },
-    "qwen3_5_text": {**HEADS, **LINEAR},
-    "qwen3_moe": {**HEADS, **EXPERTS, "norm_topk_prob": True},
-    "qwen3_next": {**HEADS, **LINEAR, **EXPERTS, "shared_expert_intermediate_size": 32},
-    "smollm3": {**COMMON, "no_rope_layer_interval": 4},
+    "qwen3_5_text": {**HEADS, **DELTA},
+    "qwen3_moe": {**HEADS, **EXPERTS, **SOME, "norm_topk_prob": True},
+    "qwen3_next": {**HEADS, **DELTA, **EXPERTS, "shared_expert_intermediate_size": 32},
+    "smollm3": {**COMMON, **SOME, "no_rope_layer_interval": 4},
 }
 
 
-def tiny_model(kind: str, factor: float = 4.0, seed: int = 7, **changes: Any) -> Any:
-    """Build a random model in float32, with eager attention. Large weights make every mechanism show."""
+def tiny_model(kind: str, seed: int = 0, **changes: Any) -> Any:
+    """Build a random model with weights four times as large as usual, so that each mechanism shows."""
     config = AutoConfig.for_model(kind, **{**TINY[kind], **changes})
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
-        model: Any = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+        model: Any = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
         for name, parameter in model.named_parameters():
-            if parameter.ndim > 1:
-                parameter.mul_(factor)
-            elif name.endswith("sinks"):
-                parameter.normal_(0.0, 1.5)
-            else:
-                parameter.add_(0.05 * torch.randn_like(parameter))
+            if name.endswith("sinks"):
+                parameter.normal_(0, 1.5)
+            elif parameter.ndim > 1 and "norm" not in name:
+                parameter.mul_(4)
     model.generation_config.eos_token_id = None
-    return model.eval()
+    return model
