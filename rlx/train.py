@@ -20,8 +20,10 @@ from rlx.console import Screen, format_count
 from rlx.evaluate.evaluate import held_out
 from rlx.evaluate.summary import Summary, code_state
 from rlx.hardware.interrupt import InterruptedRunError
+from rlx.hardware.profile import TOLERANCE
 from rlx.hardware.pulse import nothing
 from rlx.learner.batch import Batch, collate
+from rlx.learner.comparison import check_layout
 from rlx.learner.learner import NotFiniteError
 from rlx.learner.notes import join_notes, notes_of
 from rlx.learner.returned import call_credit
@@ -206,7 +208,10 @@ def take_step(
     trainee.learner.beat = execution.process.pulse.beat
     algo = recall(run.algo, execution.progress.memory)
     own = groups_of_agents(groups, run.trained_agents)
-    whole = trainee.learner.annotate(collate(own), algo.needs)
+    collated = collate(own)
+    if trainee.learner.num_updates == 0:
+        check_layout(trainee.learner, collated, TOLERANCE[run.hardware.learner_dtype])
+    whole = trainee.learner.annotate(collated, algo.needs)
     credited = call_credit(algo.credit, rows(own, whole))
     batch = whole.with_credit(credited)
     notes = take_notes(execution, trainee, groups, own, whole, batch) if keeps_trajectories(run, step + 1) else ()

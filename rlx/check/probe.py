@@ -19,7 +19,7 @@ from rlx.algo.credit import per_row
 from rlx.algo.losses import policy_gradient, policy_loss
 from rlx.algo.samplers import independent
 from rlx.check.remains import present, subtract
-from rlx.check.trial import CLEAR, FASTER, MEASURED, NUDGES, tolerance
+from rlx.check.trial import CLEAR, FASTER, MEASURED, NUDGES
 from rlx.console import Screen
 from rlx.hardware.profile import Hardware
 from rlx.hardware.ranks import find_place
@@ -130,7 +130,7 @@ def probe(execution: Execution, trainee: Trainee) -> Probe:
         seconds[name] = time.monotonic() - began
         return done
 
-    learner, limit = trainee.learner, tolerance(execution.run.hardware)
+    learner, limit = trainee.learner, execution.run.hardware.tolerance
     trainee.sync()
     timed("checkpoint", lambda: save_checkpoint(execution, trainee, execution.run.steps))
     newest = newest_of(execution)

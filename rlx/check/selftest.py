@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any
 
 from rlx.check.remains import half_written
-from rlx.check.trial import CLEAR, MEASURED, NUDGES, HighWater, Trial, attempt, tolerance
+from rlx.check.trial import CLEAR, MEASURED, NUDGES, HighWater, Trial, attempt
 from rlx.config.check import spell
 from rlx.config.compose import ConfigError, build_run, compose
 from rlx.console import hang
@@ -184,7 +184,7 @@ def judge_resumed(run: Run, resumed: Trial, before: Tree, after: Tree, told: Seq
     exact = run.hardware.device == "cpu"
     differs = f"step {STEPS} came out otherwise: {', '.join(same[:3])}" if same else f"step {STEPS} the same to the bit"
     again = Check(name="a checkpoint goes on", ok=bool(after) and not (same and exact), report=differs)
-    return [went_on, again, *agreement(told[0], tolerance(run.hardware))]
+    return [went_on, again, *agreement(told[0], run.hardware.tolerance)]
 
 
 def agreement(found: Tree, limit: float) -> list[Check]:

@@ -23,8 +23,6 @@ from rlx.record.files import last_lines, read_json
 
 MEASURED = "measured"
 """Folder in a run's folder for the measurements of its processes."""
-TOLERANCE = {"float32": 1e-3, "bfloat16": 0.05}
-"""Mean difference of log-probs between engine and learner that rounding explains, by dtype."""
 CLEAR = 4.0
 """Least effect of a nudge on log-probs, in units of the tolerance; also the factor by which the engine must come
 closer."""
@@ -36,10 +34,6 @@ LOOK = 0.3
 """Seconds between two readings of the processes' memory."""
 SUBREAPER = 36
 """Option of prctl that makes this process the parent of orphaned descendants, so none escapes the count."""
-
-
-def tolerance(hardware: Hardware) -> float:
-    return max(TOLERANCE[hardware.dtype], TOLERANCE[hardware.learner_dtype])
 
 
 @dataclass(kw_only=True)

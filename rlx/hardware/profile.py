@@ -20,6 +20,9 @@ GpuName = Literal[
 BYTES = {"float32": 4, "bfloat16": 2}
 """Bytes of one number of each dtype."""
 
+TOLERANCE = {"float32": 1e-3, "bfloat16": 0.05}
+"""Mean difference of log-probs that rounding explains between two computations of a token, by the coarser dtype."""
+
 SPLIT_TEMPERATURES = (0.01, 2.0)
 """Range of temperatures, beside 0, at which vLLM samples exactly as the learner computes. vLLM raises lower
 temperatures to 0.01."""
@@ -127,6 +130,11 @@ class Hardware:
         """Return the precision in which a learner loads the weights. DeepSpeed loads those of its forward pass; the
         torch learner loads the stored float32."""
         return self.learner_dtype if self.learner == "deepspeed" else "float32"
+
+    @property
+    def tolerance(self) -> float:
+        """Bound of the mean difference of log-probs between engine and learner."""
+        return max(TOLERANCE[self.dtype], TOLERANCE[self.learner_dtype])
 
     @property
     def num_devices(self) -> int:

@@ -31,7 +31,7 @@ from rlx.learner.learner import Learner, check_settings
 from rlx.learner.lora import Weights, base_of, is_adapted
 from rlx.learner.optimizer import build_adam
 from rlx.learner.packing import Packed
-from rlx.learner.scorer import Scorer, frozen_copy
+from rlx.learner.scorer import Kind, Scorer, frozen_copy
 from rlx.learner.state import (
     Tensors,
     read_progress,
@@ -124,8 +124,8 @@ class DeepSpeedLearner(Learner):
             start.get_submodule(owner).register_buffer(last, x.to(self.device), persistent=False)
         return start
 
-    def score(self, packed: Packed, state_m: Tensor) -> Columns:
-        return self.engine(packed, state_m)
+    def score(self, packed: Packed, state_m: Tensor, kind: Kind = "policy") -> Columns:
+        return self.engine(packed, state_m, kind)
 
     def score_start(self, packed: Packed, state_m: Tensor) -> Columns:
         assert self.start is not None

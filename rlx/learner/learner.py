@@ -39,7 +39,7 @@ from rlx.learner.lora import adapters_off, is_adapted
 from rlx.learner.optimizer import learning_rate
 from rlx.learner.packing import MiniBatch, Packed, pack, prepare, to_device
 from rlx.learner.returned import check_critic, check_loss, column_gradients
-from rlx.learner.scorer import Scorer
+from rlx.learner.scorer import Kind, Scorer
 from rlx.learner.shares import MicroBatch, minibatches, shares, units
 from rlx.types import Metrics
 
@@ -83,7 +83,7 @@ class Learner(ABC):
         return self.scorer.model
 
     @abstractmethod
-    def score(self, packed: Packed, state_m: Tensor) -> Columns:
+    def score(self, packed: Packed, state_m: Tensor, kind: Kind = "policy") -> Columns:
         """Return the scorer's columns under the current weights, with gradient unless that is off."""
 
     @abstractmethod

@@ -11,8 +11,9 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
@@ -31,6 +32,10 @@ from rlx.model.logits import family_of, logit_shape
 from rlx.model.masks import Masks
 from rlx.model.value import ValueHead
 from rlx.protocol.automaton import Actions, Automaton, State
+
+Kind = Literal["policy", "bare", "plain"]
+"""Computation of a micro-batch: as the policy, or, for a comparison, without what sampling adds to the model: in the
+learner's layout, or by the model's own forward pass."""
 
 
 class Scorer(torch.nn.Module):
@@ -65,7 +70,7 @@ class Scorer(torch.nn.Module):
         """Key of the current optimizer step for dropout, set by the learner."""
         base_of(self.model).set_attn_implementation(PACKED)
 
-    def forward(self, packed: Packed, state_m: Tensor) -> Columns:
+    def forward(self, packed: Packed, state_m: Tensor, kind: Kind = "policy") -> Columns:
         """Run the model on a micro-batch and compute its columns.
 
         `state_m` (always on the CPU): automaton state of each trained token, -1 for none.
@@ -74,17 +79,47 @@ class Scorer(torch.nn.Module):
         for dropout in self.dropouts:
             dropout.at(self.step, packed.token_T)
         with products_on(packed.input_ids_BL.device):
-            return self.columns(packed, state_m)
+            if kind == "plain":
+                return self.plain_columns(packed)
+            hidden_TH = self.hidden(packed)
+            return (
+                self.columns(hidden_TH, packed, state_m) if kind == "policy" else self.bare_columns(hidden_TH, packed)
+            )
 
-    def columns(self, packed: Packed, state_m: Tensor) -> Columns:
+    def hidden(self, packed: Packed) -> Tensor:
+        """Return the last hidden state of every packed token."""
+        hidden_TH: Tensor = (
+            base_of(self.model)
+            .get_decoder()(
+                input_ids=packed.input_ids_BL,
+                position_ids=packed.position_ids_BL,
+                use_cache=False,
+                attention=attention_over(packed.layout),
+            )
+            .last_hidden_state.flatten(0, 1)
+        )
+        return hidden_TH
+
+    def bare_columns(self, hidden_TH: Tensor, packed: Packed) -> Columns:
+        """Compute log-probs at temperature 1, without an automaton and added actions."""
+        head = replace(self.head(base_of(self.model)), rows_AH=None, temperature=1.0, masks=None)
+        target_m = packed.input_ids_BL.flatten()[packed.after_m]
+        logp_m, _, _ = log_probs(head, hidden_TH[packed.predict_m], target_m, torch.full_like(target_m, -1))
+        return {"logp": logp_m}
+
+    def plain_columns(self, packed: Packed) -> Columns:
+        """Compute the same of a single row by the model's own forward pass, with transformers' plainest attention."""
         base = base_of(self.model)
-        hidden_TH = base.get_decoder()(
-            input_ids=packed.input_ids_BL,
-            position_ids=packed.position_ids_BL,
-            use_cache=False,
-            attention=attention_over(packed.layout),
-        ).last_hidden_state.flatten(0, 1)
-        head = self.head(base)
+        base.set_attn_implementation("eager")
+        try:
+            logits_mV = base(input_ids=packed.input_ids_BL, use_cache=False, logits_to_keep=packed.predict_m).logits[0]
+        finally:
+            base.set_attn_implementation(PACKED)
+        target_m = packed.input_ids_BL[0, packed.after_m]
+        return {"logp": logits_mV.float().log_softmax(-1).gather(1, target_m[:, None])[:, 0]}
+
+    def columns(self, hidden_TH: Tensor, packed: Packed, state_m: Tensor) -> Columns:
+        head = self.head(base_of(self.model))
         logp_m, entropy_m, share_m = log_probs(head, hidden_TH[packed.predict_m], packed.target_m, state_m)
         columns = {"logp": logp_m, "entropy": entropy_m}
         if head.rows_AH is not None:

@@ -17,7 +17,7 @@ from rlx.learner.learner import Learner, check_settings
 from rlx.learner.lora import Weights, base_of, is_adapted
 from rlx.learner.optimizer import build_adam
 from rlx.learner.packing import Packed
-from rlx.learner.scorer import Scorer, frozen_copy
+from rlx.learner.scorer import Kind, Scorer, frozen_copy
 from rlx.learner.state import (
     Tensors,
     read_progress,
@@ -86,18 +86,18 @@ class TorchLearner(Learner):
         if self.start is not None:
             halve_frozen(self.start, dtype)
 
-    def score(self, packed: Packed, state_m: Tensor) -> Columns:
+    def score(self, packed: Packed, state_m: Tensor, kind: Kind = "policy") -> Columns:
         """Compute the scorer's columns of a micro-batch."""
-        return self.under(self.scorer, packed, state_m)
+        return self.under(self.scorer, packed, state_m, kind)
 
     def score_start(self, packed: Packed, state_m: Tensor) -> Columns:
         assert self.start is not None
         return self.under(self.start, packed, state_m)
 
-    def under(self, scorer: Scorer, packed: Packed, state_m: Tensor) -> Columns:
+    def under(self, scorer: Scorer, packed: Packed, state_m: Tensor, kind: Kind = "policy") -> Columns:
         low = self.dtype != torch.float32
         with torch.autocast(self.device.type, self.dtype) if low else nullcontext():
-            return scorer(packed, state_m)
+            return scorer(packed, state_m, kind)
 
     def adam_groups(self) -> list[dict[str, Any]]:
         return self.adam.param_groups

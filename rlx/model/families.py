@@ -46,8 +46,9 @@ class Family:
     experts: bool = False
     """Some feed-forward layers are mixtures of experts."""
     adapted: tuple[str, ...] = (*ATTENTION, *FEED_FORWARD)
-    """Names of the linear maps that LoRA adapts. Routed experts stay as they are: their matrices lie in tensors of
-    three dimensions, for which exports of merged adapters do not exist."""
+    """Names of the linear maps that LoRA adapts. Routed experts stay as they are, because peft's adapters of tensors
+    with three dimensions have names under which no engine finds the merged weights. peft takes the names of a shared
+    expert's maps in qwen3_next for those of the experts."""
     final_norm: str = "norm"
     """Name of the last norm in the decoder."""
     refused: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
@@ -102,9 +103,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "qwen3_5_moe_text": Family(packing="rows", experts=True, adapted=(*GATED_DELTA, *SHARED_EXPERT)),
         "qwen3_5_text": Family(packing="rows", adapted=(*GATED_DELTA, *FEED_FORWARD)),
         "qwen3_moe": Family(windows="all", experts=True, adapted=ATTENTION),
-        "qwen3_next": Family(
-            packing="rows", experts=True, adapted=(*ATTENTION, "in_proj_qkvz", "out_proj", *SHARED_EXPERT)
-        ),
+        "qwen3_next": Family(packing="rows", experts=True, adapted=(*ATTENTION, "in_proj_qkvz", "out_proj")),
         "smollm3": Family(windows="layers"),
     }
 )

@@ -12,12 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rlx.fetch import snapshot
-from rlx.limits import refuse, within
+from rlx.limits import Switch, refuse, within
+from rlx.model.families import Family, find_family
 from rlx.model.ground import Ground
 from rlx.model.packaged import is_packaged, unpack
 from rlx.model.problem import ModelError
 from rlx.model.recipe import Recipe
+from rlx.model.shape import find_file
 from rlx.protocol.drawn import Initial, without_gap
+from rlx.record.files import read_json
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,8 +29,6 @@ Dtype = Literal["float32", "bfloat16"]
 
 SHIPPED = Path(__file__).parent
 """Models in the package are folders beside this file."""
-Linear = Literal["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-LINEAR: tuple[Linear, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,16 +41,16 @@ class Lora:
     rank: int = 32
     alpha: int = 32
     dropout: float = 0.0
-    targets: tuple[Linear, ...] = LINEAR
-    """Names of the linear maps that get an adapter."""
+    targets: tuple[str, ...] | None = None
+    """Names of the linear maps that get an adapter; None for those of the model's family (rlx/model/families.py)."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "targets", tuple(self.targets))
+        object.__setattr__(self, "targets", None if self.targets is None else tuple(self.targets))
         within(1, 2**16, rank=self.rank)
         within(1, 10**6, alpha=self.alpha)
         if not 0 <= self.dropout < 1:
             refuse("dropout", self.dropout, "a number from 0 to below 1")
-        if not self.targets:
+        if self.targets == ():
             refuse("targets", "[]", "at least one linear map, such as [q_proj]")
 
 
@@ -68,6 +69,10 @@ class Model:
     """Settings that suit a model of its size: other parts of a configuration refer to it."""
     shape: Mapping[str, int | bool | str] | None = None
     """Keys of its config.json, so that `rlx plan` can size it before it is here."""
+    unlisted: Switch = False
+    """Try a model_type that is not listed (rlx/model/families.py), or values that are known to be computed wrongly. The
+    learner's log-probs may be wrong by nats, and training would follow a wrong gradient. The first step compares a few
+    texts with the model's own forward pass, which finds many such faults, but none of long texts."""
 
     def __post_init__(self) -> None:
         if not self.path.strip():
@@ -97,6 +102,19 @@ def source_of(model: Model) -> str:
     if not (folder / "config.json").is_file():
         raise ModelError(f"model.path={model.path}: {folder} has no config.json; give a Hugging Face model folder")
     return str(folder)
+
+
+def let_in(model: Model, config: Mapping[str, Any]) -> Family:
+    """Return the family of a model's config.json; ModelError if rlx does not compute it rightly."""
+    return find_family(config, model.max_context, unlisted=model.unlisted, name=f"model.path={model.path}")
+
+
+def check_family(model: Model) -> None:
+    """Refuse a model that rlx does not compute rightly, as far as its config.json or its option says its type."""
+    file = find_file(model.path, "config.json")
+    config = read_json(file) if file is not None else model.shape or {}
+    if "model_type" in config:
+        let_in(model, config)
 
 
 def load_tokenizer(model: Model) -> Any:
@@ -162,6 +180,7 @@ def load_base(model: Model, *, dtype: Dtype, attention: str, added: Added = NOTH
 
     disable_progress_bar()
     source = source_of(model)
+    let_in(model, read_json(Path(source) / "config.json"))
     try:
         pair: Any = AutoModelForCausalLM.from_pretrained(
             source,
@@ -207,12 +226,29 @@ def load_weights(model: Model, dtype: Dtype, added: Added = NOTHING) -> Mapping[
 def adapt(lora: Lora, loaded: Any, seed: int) -> Any:
     """The model inside peft's adapters."""
     from rlx.model.adapters import wrap
+    from rlx.model.logits import family_of
 
-    targets: list[str] = list(lora.targets)
+    family = family_of(loaded.config.to_dict())
+    targets: list[str] = list(lora.targets or family.adapted)
+    check_targets(loaded, targets, family)
     try:
         return wrap(loaded, rank=lora.rank, alpha=lora.alpha, dropout=lora.dropout, targets=targets, seed=seed)
     except ValueError as error:
         raise ModelError(f"model.lora.targets={targets}: {first_line(error)}") from error
+
+
+def check_targets(loaded: Any, targets: Sequence[str], family: Family) -> None:
+    """Refuse names that no linear map has, and names that peft could take for those of routed experts."""
+    names = [f".{name}" for name, _ in loaded.named_modules()]
+    missing = [target for target in targets if not any(name.endswith(f".{target}") for name in names)]
+    if missing:
+        raise ModelError(f"model.lora.targets={list(targets)}: the model has no {missing[0]}; try {family.adapted}")
+    beyond = [target for target in targets if family.experts and target not in family.adapted]
+    if beyond:
+        raise ModelError(
+            f"model.lora.targets={list(targets)}: {beyond[0]} would adapt routed experts, which rlx cannot export; "
+            f"choose among {list(family.adapted)}"
+        )
 
 
 def encode_text(tokenizer: Any, text: str) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlx.model.folder import check_folder, has_chat_template
+from rlx.model.load import check_family
 from rlx.model.packaged import find_gguf, is_packaged
 from rlx.model.problem import ModelError
 from rlx.preflight.prospect import Prospect
@@ -46,6 +47,7 @@ def check_model(prospect: Prospect) -> None:
         check_folder(model.path, prospect.folder)
         if model.chat and not has_chat_template(prospect.folder):
             raise ModelError(f"model.path={model.path}: its tokenizer has no chat template; set model.chat=false")
+    check_family(model)
 
 
 def check_cache() -> None:

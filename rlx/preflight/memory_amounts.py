@@ -89,5 +89,5 @@ def num_trained(lora: Lora | None, shape: Shape) -> int:
     if lora is None:
         return shape.num_parameters
     maps = shape.linear_maps
-    adapters = shape.layers * lora.rank * sum(sum(maps[name]) for name in lora.targets if name in maps)
+    adapters = shape.layers * lora.rank * sum(sum(maps[name]) for name in (lora.targets or maps) if name in maps)
     return adapters + shape.added * shape.width

@@ -12,6 +12,9 @@ A cause is reported after PATIENCE steps in a row, and again after ten, a hundre
 A rise of the share of replies that only state their action (`reply/only_action`, "reasoning collapse") is reported
 beside these, once a run: at the first step where it is at least MOSTLY, and at least RISE above its value in the first
 step that has it.
+
+A distance between engine and learner (`gap/engine`) beyond the bound of `rlx check` is reported beside these too, with
+the patience of a cause.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from rlx.record.track import is_number
 from rlx.run.run import Run
 from rlx.world import trained_parts
 
-Cause = Literal["invalid", "equal", "gradient"]
+Cause = Literal["invalid", "equal", "gradient", "gap"]
 
 PATIENCE = 3
 """Steps in a row with the same cause before the first warning."""
@@ -35,6 +38,7 @@ MOSTLY = 0.5
 RISE = 0.2
 """Least rise of the share of replies that only state their action."""
 ONLY_ACTION = "reply/only_action"
+GAP = "gap/engine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +49,8 @@ class Streak:
     length: int = 0
     step: int = 0
 
-    def add(self, line: Mapping[str, Any]) -> Streak:
-        """Return the streak after one more line of metrics.jsonl."""
-        cause = cause_in(line)
+    def add(self, line: Mapping[str, Any], cause: Cause | None) -> Streak:
+        """Return the streak after one more line of metrics.jsonl, which shows this cause."""
         return Streak(cause, self.length + 1 if cause == self.cause else 1, line["step"])
 
     @property
@@ -99,20 +102,23 @@ class Alarms:
 
     streaks: Mapping[str, Streak] = field(default_factory=dict)
     collapses: Mapping[str, Collapse] = field(default_factory=dict)
+    gap: Streak = field(default_factory=Streak)
 
     def add(self, line: Mapping[str, Any], run: Run) -> Alarms:
         """Return the alarms after one more line of metrics.jsonl."""
         views = {name: view(line, name) for name in ("", *run.env.components)}
         return Alarms(
-            {name: self.streaks.get(name, Streak()).add(one) for name, one in views.items()},
+            {name: self.streaks.get(name, Streak()).add(one, cause_in(one)) for name, one in views.items()},
             {name: self.collapses.get(name, Collapse()).add(one) for name, one in views.items()},
+            self.gap.add(line, "gap" if has_gap(line, run) else None),
         )
 
     def due(self, line: Mapping[str, Any], run: Run) -> list[str]:
         """Return the warnings of this line: the run's own, or else those of its environments."""
         texts = {name: warning(one, view(line, name), run) for name, one in self.streaks.items() if one.is_due}
         risen = {name: collapse_warning(one, run) for name, one in self.collapses.items() if one.is_due}
-        return [*of_run_or_parts(texts), *of_run_or_parts(risen)]
+        gap = [gap_warning(self.gap, line, run)] if self.gap.is_due else []
+        return [*of_run_or_parts(texts), *of_run_or_parts(risen), *gap]
 
 
 def of_run_or_parts(texts: Mapping[str, str]) -> list[str]:
@@ -153,6 +159,24 @@ def collapse_warning(collapse: Collapse, run: Run) -> str:
     advice = f"the reasoning collapses: try {ways}"
     look = f"see such replies with `rlx show {run.folder} {newest_stored(run, collapse.step)} --reply only_action`"
     return "; ".join([told, advice, *([look] if run.checkpoint.trajectories_every else [])])
+
+
+def has_gap(line: Mapping[str, Any], run: Run) -> bool:
+    """Return whether engine and learner disagree although both hold the same weights. With stale or frozen engines, and
+    with dropout in the learner, log-probs differ for another reason."""
+    lora = run.model.lora
+    differs = run.hardware.staleness or run.algo.frozen_policy or (lora is not None and lora.dropout)
+    return not differs and share(line, GAP) > run.hardware.tolerance
+
+
+def gap_warning(streak: Streak, line: Mapping[str, Any], run: Run) -> str:
+    """Return one line: the distance, its bound, and how to find the cause."""
+    bound = f"more than the {run.hardware.tolerance:g} that rounding explains"
+    advice = "engine and learner may compute different models: try `rlx check` with this configuration"
+    return (
+        f"step {streak.step}: {GAP} was {share(line, GAP):.2g} nats a token, {bound}, and above that in the last "
+        f"{streak.length} steps; {advice}"
+    )
 
 
 def newest_stored(run: Run, step: int) -> int:
