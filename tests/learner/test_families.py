@@ -8,17 +8,21 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from transformers import AutoModelForCausalLM
 
-from rlx.learner import layout
-from rlx.learner.attention import Rule, attention_over
+from rlx.learner.attention import attention_over
 from rlx.learner.batch import Batch, collate
+from rlx.learner.logprob import Head, log_probs
+from rlx.learner.lora import Weights
 from rlx.learner.packing import pack
 from rlx.learner.scorer import Scorer
 from rlx.learner.shares import shares, units
+from rlx.model.adapters import wrap
 from rlx.model.families import FAMILIES
+from rlx.model.logits import LogitShape, logit_shape
 from rlx.types import Fork, Group, Task, Trajectory
 from tests.learner.conftest import make_turn
-from tests.model.tiny import TINY, tiny_model
+from tests.model.tiny import TINY, tiny_config, tiny_model
 
 TASK = Task(id="t", prompt=(), data={})
 
@@ -109,3 +113,149 @@ def test_log_probs_and_gradients_of_a_family_are_those_of_transformers(kind: str
     for budget in (1, 60):
         with torch.no_grad():
             torch.testing.assert_close(packed(scorer, batch, budget), theirs, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_a_text_is_computed_alike_alone_and_beside_another_three_times_as_long(kind: str) -> None:
+    draw = random.Random(1)
+    short, long = make_turn(ids(draw, 6), ids(draw, 7)), make_turn(ids(draw, 9), ids(draw, 30))
+    other = make_turn(ids(draw, 9), ids(draw, 30))
+    scorer = Scorer(tiny_model(kind))
+
+    def of_short(*turns: Any) -> Tensor:
+        told = [Trajectory(task=TASK, sample=i, status="done", turns=(turn,)) for i, turn in enumerate(turns)]
+        with torch.no_grad():
+            return packed(scorer, collate([Group(task=TASK, trajectories=(one,)) for one in told]))[-7:]
+
+    torch.testing.assert_close(of_short(long, short), of_short(short), atol=1e-5, rtol=1e-5)
+    # a leak of recurrent state fades with distance, so the neighbour's tokens must not matter to the last bit
+    assert torch.equal(of_short(long, short), of_short(other, short))
+
+
+VISIBLE = {
+    "attn_logit_softcapping": 1e6,
+    "final_logit_softcapping": 1e6,
+    "logit_scale": 1.0,
+    "logits_scaling": 1.0,
+    "lm_head_multiplier": 1.0,
+    "attention_multiplier": 0.25,
+    "sliding_window": 256,
+}
+"""Values with which a mechanism does nothing."""
+
+
+def test_every_mechanism_shows_in_its_tiny_configuration() -> None:
+    text = torch.tensor([ids(random.Random(0), 40)])
+    checked = []
+    for kind, keys in TINY.items():
+        for key in VISIBLE.keys() & keys.keys():
+            with torch.no_grad():
+                model = tiny_model(kind)
+                before = model(input_ids=text).logits.log_softmax(-1)
+                torch.manual_seed(0)
+                other = AutoModelForCausalLM.from_config(
+                    tiny_config(kind, **{key: VISIBLE[key]}), attn_implementation="eager"
+                ).eval()
+                other.load_state_dict(model.state_dict())
+                after = other(input_ids=text).logits.log_softmax(-1)
+            assert (before - after).abs().max() > 0.01, (kind, key)
+            checked.append(key)
+    assert set(checked) == set(VISIBLE)
+    layers = {kind: set(getattr(tiny_config(kind), "layer_types", None) or ()) for kind in TINY}
+    for kind, family in FAMILIES.items():
+        if family.windows == "layers":
+            assert layers[kind] == {"sliding_attention", "full_attention"}, kind
+
+
+@pytest.mark.parametrize("kind", ["gemma2", "granite", "qwen3_5_text"])
+def test_temperature_and_added_actions_come_after_cap_and_scale(kind: str) -> None:
+    model, batch = tiny_model(kind), collate(groups_of())
+    with torch.no_grad():
+        theirs = plain(model, batch, temperature=0.7)
+        torch.testing.assert_close(packed(Scorer(model, temperature=0.7), batch), theirs, atol=1e-5, rtol=1e-5)
+        head = model.get_output_embeddings().weight
+        hidden = torch.randn(5, head.shape[1])
+        shape = logit_shape(model.config.to_dict())
+        logits = model.lm_head(hidden)
+        expected = shape.apply(torch.cat((logits, hidden @ head[:3].T), -1))
+        actual = Head(weight_VH=head, rows_AH=head[:3], shape=shape).logits(hidden)
+        torch.testing.assert_close(actual, expected)
+        torch.testing.assert_close(actual[:, :3], actual[:, -3:])
+    assert not shape.is_plain or kind == "qwen3_5_text"
+
+
+def test_gradients_go_through_cap_and_scale_to_hidden_states_head_and_added_rows() -> None:
+    draw = torch.Generator().manual_seed(0)
+    make = lambda *size: torch.randn(*size, generator=draw, dtype=torch.float64).requires_grad_()  # noqa: E731
+    hidden, weight, rows = make(6, 5), make(9, 5), make(2, 5)
+    target, states = torch.tensor([0, 3, 8, 9, 10, 2]), torch.full((6,), -1)
+
+    def loss(*given: Tensor) -> Tensor:
+        head = Head(weight_VH=given[1], rows_AH=given[2], temperature=0.7, shape=LogitShape(scale=0.5, cap=2.0))
+        logp, entropy, share = log_probs(head, given[0], target, states)
+        return logp.sum() + 0.3 * entropy.sum() + 0.2 * share.sum()
+
+    def plain_loss(*given: Tensor) -> Tensor:
+        z = 0.5 * 2.0 * torch.tanh(given[0] @ torch.cat((given[1], given[2])).T / 2.0) / 0.7
+        logp = z.log_softmax(-1)
+        entropy = -(logp.exp() * logp).sum()
+        return logp.gather(1, target[:, None]).sum() + 0.3 * entropy + 0.2 * logp[:, :9].logsumexp(-1).sum()
+
+    given = hidden, weight, rows
+    for ours, theirs in zip(torch.autograd.grad(loss(*given), given), torch.autograd.grad(plain_loss(*given), given)):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_adapters_of_a_family_learn_and_are_exported_under_the_models_own_names(kind: str) -> None:
+    model, batch = tiny_model(kind), collate(groups_of())
+    names = list(model.state_dict())
+    wrapped = wrap(model, rank=2, alpha=8, dropout=0.0, targets=list(FAMILIES[kind].adapted), seed=0)
+    with torch.no_grad():
+        for name, parameter in wrapped.named_parameters():
+            if ".lora_B." in name:
+                parameter.normal_(0, 0.1)
+    weights = Weights(wrapped)
+    assert sorted(weights) == sorted(names)
+    merged = tiny_model(kind)
+    merged.load_state_dict({name: weights[name] for name in weights})
+    scorer = Scorer(wrapped)
+    logp_M = packed(scorer, batch)
+    with torch.no_grad():
+        torch.testing.assert_close(logp_M, plain(merged, batch), atol=2e-5, rtol=2e-5)
+    logp_M.sum().backward()
+    trained = {name for name, parameter in wrapped.named_parameters() if parameter.requires_grad}
+    assert {name for name, p in wrapped.named_parameters() if p.grad is not None and p.grad.any()} == trained
+
+
+def test_every_segment_stands_in_a_row_of_its_own_within_the_budget() -> None:
+    batch = collate(groups_of())
+    chosen = units(batch, "trajectory")
+    for budget in (1, 60, 100, 10_000):
+        micro_batches = shares(batch, chosen, budget, 1, "rows")[0]
+        assert sorted(s for one in micro_batches for s in one.segments) == sorted(s for u in chosen for s in u.segments)
+        for one in micro_batches:
+            laid = pack(batch, one)
+            assert laid.input_ids_BL.numel() == one.num_tokens
+            assert laid.input_ids_BL.shape[0] == len(one.segments)
+            assert one.num_tokens <= budget or len(one.segments) == 1
+            tokens = laid.input_ids_BL.flatten()
+            assert torch.equal(tokens[laid.after_m], batch.token_ids_N[batch.position_M[laid.token_m]])
+            assert torch.equal(
+                laid.position_ids_BL.flatten()[laid.after_m], laid.position_ids_BL.flatten()[laid.predict_m] + 1
+            )
+
+
+def test_attention_refuses_an_argument_that_it_does_not_know() -> None:
+    model = tiny_model("qwen2")
+    laid = pack(
+        collate(groups_of()), shares(collate(groups_of()), units(collate(groups_of()), "trajectory"), 9999, 1)[0][0]
+    )
+    scorer = Scorer(model)
+    base = model.get_decoder()
+    given = {"input_ids": laid.input_ids_BL, "position_ids": laid.position_ids_BL, "use_cache": False}
+    attention = attention_over(laid.layout)
+    base(**given, attention=attention, position_bias=None)
+    with pytest.raises(ValueError, match="position_bias"):
+        base(**given, attention=attention, position_bias=torch.zeros(1))
+    assert scorer.packing == "forest"

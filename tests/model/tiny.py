@@ -123,12 +123,15 @@ TINY: dict[str, dict[str, Any]] = {
 }
 
 
+def tiny_config(kind: str, **changes: Any) -> Any:
+    return AutoConfig.for_model(kind, **{**TINY[kind], **changes})
+
+
 def tiny_model(kind: str, seed: int = 0, **changes: Any) -> Any:
     """Build a random model with weights four times as large as usual, so that each mechanism shows."""
-    config = AutoConfig.for_model(kind, **{**TINY[kind], **changes})
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
-        model: Any = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+        model: Any = AutoModelForCausalLM.from_config(tiny_config(kind, **changes), attn_implementation="eager").eval()
         for name, parameter in model.named_parameters():
             if name.endswith("sinks"):
                 parameter.normal_(0, 1.5)
