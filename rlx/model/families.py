@@ -73,10 +73,26 @@ UNLISTED = Family(packing="rows")
 
 GATED_DELTA = (*ATTENTION, "in_proj_qkv", "in_proj_z", "out_proj")
 
-WRAPPERS: Mapping[str, str] = MappingProxyType(
-    {"gemma3": "text_config", "qwen3_5": "text_config", "qwen3_5_moe": "text_config"}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrapper:
+    """Model with images around a language model, which is the part that rlx trains."""
+
+    text: str = "text_config"
+    """Config key of the language model."""
+    refused: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Values of the language model's keys that make the result wrong inside this wrapper."""
+
+
+WRAPPERS: Mapping[str, Wrapper] = MappingProxyType(
+    {
+        # transformers' forward pass of the wrapper leaves the cap out, that of the language model alone applies it
+        "gemma3": Wrapper(refused={"final_logit_softcapping": ()}),
+        "qwen3_5": Wrapper(),
+        "qwen3_5_moe": Wrapper(),
+    }
 )
-"""Types of models with images, by the config key of the language model inside, which is the part that rlx trains."""
+"""Wrappers by `model_type`."""
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
@@ -117,8 +133,13 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
 
 def language_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the language model's part of a config.json: all of it, or a wrapper's part."""
-    inner = config.get(WRAPPERS.get(str(config.get("model_type")), ""))
+    wrapper = wrapper_of(config)
+    inner = None if wrapper is None else config.get(wrapper.text)
     return inner if isinstance(inner, Mapping) else config
+
+
+def wrapper_of(config: Mapping[str, Any]) -> Wrapper | None:
+    return WRAPPERS.get(str(config.get("model_type")))
 
 
 def find_family(
@@ -136,15 +157,17 @@ def find_family(
             f"{name}: model_type {kind!r} is not listed as computed rightly; choose a model of a type in "
             "docs/models.md, or set model.unlisted=true to try this one"
         )
-    problem = next(problems_of(family, text, max_context), None)
+    wrapper = wrapper_of(config)
+    refused = {**family.refused, **({} if wrapper is None else wrapper.refused)}
+    problem = next(problems_of(refused, text, max_context), None)
     if problem is not None and not unlisted:
         raise ModelError(f"{name}: model_type {kind!r} with {problem}, or set model.unlisted=true to try it")
     return family
 
 
-def problems_of(family: Family, text: Mapping[str, Any], max_context: int) -> Iterator[str]:
+def problems_of(refused: Mapping[str, tuple[Any, ...]], text: Mapping[str, Any], max_context: int) -> Iterator[str]:
     """Yield each config value that makes results wrong, with a remedy."""
-    for key, values in family.refused.items():
+    for key, values in refused.items():
         for value in values_of(text, key):
             if value in values or (value and not values):
                 yield f"{key}={value!r} is computed wrongly; choose another model"

@@ -198,10 +198,19 @@ def load_base(model: Model, *, dtype: Dtype, attention: str, added: Added = NOTH
     amiss = [*info["missing_keys"], *(str(key) for key in info["mismatched_keys"])]
     if amiss:
         raise ModelError(f"model.path={model.path}: {len(amiss)} weights are missing or misshapen, such as {amiss[0]}")
+    freeze_other_parts(loaded)
     take_actions(loaded, Path(source))
     if added.descriptions:
         expand(loaded, added.descriptions, added.initial, added.blanks, fit_added(loaded, added))
     return loaded
+
+
+def freeze_other_parts(loaded: Any) -> None:
+    """Leave a wrapper's towers for images as they are: no text moves them."""
+    language = {id(p) for part in (loaded.get_decoder(), loaded.get_output_embeddings()) for p in part.parameters()}
+    for parameter in loaded.parameters():
+        if id(parameter) not in language:
+            parameter.requires_grad_(False)
 
 
 def fit_added(loaded: Any, added: Added) -> Mapping[str, Tensor]:

@@ -137,3 +137,70 @@ def test_compiled_flex_attention_skips_blocks_and_equals_dense_attention(monkeyp
     q, k, v = (x.detach() for x in heads(len(mask), torch.float32))
     out = attention_over(packed.layout).attend(q, k, v, Rule(scaling=0.3))
     torch.testing.assert_close(out, dense(q, k, v, mask), atol=1e-5, rtol=1e-5)
+
+
+def ruled(q, k, v, mask, rule, position):
+    """Dense attention under a rule."""
+    k, v = (x.repeat_interleave(HEADS // KEY_HEADS, dim=1) for x in (k, v))
+    scores = q @ k.mT * rule.scaling
+    if rule.soft_cap is not None:
+        scores = rule.soft_cap * (scores / rule.soft_cap).tanh()
+    if rule.window is not None:
+        mask = mask & (position[:, None] - position < rule.window)
+    scores = scores.masked_fill(~mask, float("-inf"))
+    if rule.sinks is None:
+        return (scores.softmax(-1) @ v).transpose(1, 2)
+    sinks = rule.sinks[:, None, None].expand(*scores.shape[:3], 1)
+    return (torch.cat((scores, sinks), -1).softmax(-1)[..., :-1] @ v).transpose(1, 2)
+
+
+RULES = [
+    {"window": 5},
+    {"soft_cap": 1.5},
+    {"sinks": True},
+    {"window": 3, "soft_cap": 1.5, "sinks": True},
+]
+
+
+@pytest.mark.parametrize("bias", [layout.BIAS_ELEMENTS, 0])
+def test_windows_caps_and_sinks_on_a_cpu_equal_dense_attention_with_gradients(monkeypatch, turn, bias):
+    monkeypatch.setattr(layout, "BIAS_ELEMENTS", bias)
+    for seed in range(2):
+        packed, mask = cases(turn, seed, "cpu")
+        assert isinstance(packed.layout.seen, Rectangles if bias else tuple)
+        for words in RULES:
+            q, k, v = heads(len(mask), torch.float64)
+            sinks = torch.linspace(-2, 2, HEADS, dtype=torch.float64).requires_grad_() if "sinks" in words else None
+            rule = Rule(**{"scaling": 0.3, **words, "sinks": sinks})
+            given = (q, k, v) if sinks is None else (q, k, v, sinks)
+            position = packed.position_ids_BL[0]
+            upstream = torch.randn(1, len(mask), HEADS, SIZE, dtype=torch.float64)
+            outs = attention_over(packed.layout).attend(q, k, v, rule), ruled(q, k, v, mask, rule, position)
+            found = [(out, *torch.autograd.grad(out, given, upstream)) for out in outs]
+            for ours, theirs in zip(*found, strict=True):
+                torch.testing.assert_close(ours, theirs, atol=1e-10, rtol=1e-10)
+
+
+def test_windows_caps_and_sinks_in_flex_attention_equal_dense_attention_forward(turn):
+    packed, mask = cases(turn, 1, "cuda", scale=8)
+    for words in ({"window": 40}, *RULES):
+        q, k, v = (x.detach() for x in heads(len(mask), torch.float32))
+        sinks = torch.linspace(-2, 2, HEADS) if "sinks" in words else None
+        rule = Rule(**{"scaling": 0.3, **words, "sinks": sinks})
+        out = attention_over(packed.layout).attend(q, k, v, rule)
+        theirs = ruled(q, k, v, mask, rule, packed.position_ids_BL[0])
+        torch.testing.assert_close(out, theirs, atol=1e-5, rtol=1e-5)
+
+
+def test_blocks_of_a_window_hold_what_it_sees(turn):
+    packed, mask = cases(turn, 0, "cuda", scale=10)
+    position, num = packed.position_ids_BL[0], -(-len(mask) // BLOCK)
+    for window in (1, 100, 300):
+        within = mask & (position[:, None] - position < window)
+        blocks = layout.blocks_within(packed.layout.seen, window)
+        for q in range(num):
+            for k in range(num):
+                block = within[q * BLOCK : (q + 1) * BLOCK, k * BLOCK : (k + 1) * BLOCK]
+                assert not blocks["wholly_qk"][q, k] or bool(block.all())
+                assert not block.any() or blocks["wholly_qk"][q, k] or blocks["partly_qk"][q, k]
+        assert (blocks["partly_qk"] | blocks["wholly_qk"]).sum() < (num * num + num) // 2 or window == 300

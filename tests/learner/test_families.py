@@ -10,15 +10,19 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
+from rlx.algo.parts import Critic, Optimizer
 from rlx.learner.attention import attention_over
 from rlx.learner.batch import Batch, collate
+from rlx.learner.comparison import layout_difference
 from rlx.learner.logprob import Head, log_probs
 from rlx.learner.lora import Weights
 from rlx.learner.packing import pack
 from rlx.learner.scorer import Scorer
 from rlx.learner.shares import shares, units
+from rlx.learner.torch import TorchLearner
 from rlx.model.adapters import wrap
 from rlx.model.families import FAMILIES
+from rlx.model.load import freeze_other_parts
 from rlx.model.logits import LogitShape, logit_shape
 from rlx.types import Fork, Group, Task, Trajectory
 from tests.learner.conftest import make_turn
@@ -259,3 +263,44 @@ def test_attention_refuses_an_argument_that_it_does_not_know() -> None:
     with pytest.raises(ValueError, match="position_bias"):
         base(**given, attention=attention, position_bias=torch.zeros(1))
     assert scorer.packing == "forest"
+
+
+VISION = {
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "image_size": 28,
+    "patch_size": 14,
+}
+
+
+def wrapped_gemma() -> Any:
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(
+        "gemma3",
+        text_config={**TINY["gemma3_text"], "final_logit_softcapping": None},
+        vision_config=VISION,
+        mm_tokens_per_image=4,
+    )
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(4 if parameter.ndim > 1 else 1)
+    return model
+
+
+def test_a_wrapper_is_computed_as_its_language_model_with_a_critic_and_frozen_towers() -> None:
+    model, batch = wrapped_gemma(), collate(groups_of())
+    freeze_other_parts(model)
+    with torch.no_grad():
+        theirs = plain(model, batch)
+    learner = TorchLearner(model, optimizer=Optimizer(), num_steps=1, critic=Critic(lr=1e-3))
+    assert layout_difference(learner, batch) < 1e-5
+    logp_M = packed(learner.scorer, batch)
+    torch.testing.assert_close(logp_M, theirs, atol=1e-5, rtol=1e-5)
+    logp_M.sum().backward()
+    trained = dict(learner.scorer.trained())
+    assert {name for name, p in trained.items() if p.grad is None} == {"heads.value.weight", "heads.value.bias"}
+    assert not any("vision" in name for name in trained)
+    assert set(learner.weights()) == set(model.state_dict())

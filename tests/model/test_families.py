@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rlx.model.families import FAMILIES, UNLISTED, find_family
+from rlx.model.families import FAMILIES, UNLISTED, find_family, language_config
 from rlx.model.problem import ModelError
 
 LONGROPE = {"rope_type": "longrope", "original_max_position_embeddings": 4096}
@@ -22,6 +22,10 @@ def test_find_family_refuses_unlisted_types_and_values_that_make_results_wrong()
         "bert": {"model_type": "bert"},
         "None": {},
         "use_bidirectional_attention=True": {"model_type": "gemma3_text", "use_bidirectional_attention": True},
+        "final_logit_softcapping=30.0": {
+            "model_type": "gemma3",
+            "text_config": {"model_type": "gemma3_text", "final_logit_softcapping": 30.0},
+        },
         "rope_type='longrope'": {"model_type": "phi3", "rope_parameters": LONGROPE},
         "type='dynamic'": {"model_type": "llama", "rope_scaling": {"type": "dynamic"}},
         "rope_type='dynamic'": {"model_type": "olmo3", "rope_parameters": {"full_attention": {"rope_type": "dynamic"}}},
@@ -31,7 +35,8 @@ def test_find_family_refuses_unlisted_types_and_values_that_make_results_wrong()
             find_family(config, 8192)
         assert word in str(caught.value)
         assert "model.unlisted=true" in str(caught.value)
-        assert find_family(config, 8192, unlisted=True) is FAMILIES.get(str(config.get("model_type")), UNLISTED)
+        kind = str(language_config(config).get("model_type"))
+        assert find_family(config, 8192, unlisted=True) is FAMILIES.get(kind, UNLISTED)
 
 
 def test_a_growing_rope_is_right_up_to_its_original_length() -> None:
