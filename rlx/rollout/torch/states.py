@@ -148,8 +148,10 @@ class Rows:
 
 def cut(layer: Any, row: int, first: int) -> LayerState:
     """Return a row of a layer of transformers, from a column on."""
-    keys, values = getattr(layer, "keys", None), getattr(layer, "values", None)
-    columns = () if keys is None or values is None else (keys[row, :, first:], values[row, :, first:])
+    columns: tuple[Tensor, ...] = ()
+    if isinstance(layer, DynamicLayer) and layer.is_initialized:
+        assert layer.keys is not None and layer.values is not None
+        columns = layer.keys[row, :, first:], layer.values[row, :, first:]
     states = {
         (name, number): state[row]
         for name in STATES
