@@ -36,6 +36,7 @@ NEEDS = frozenset({"reference"})
 OF_WORDS = policy_loss(policy_gradient(), PolicyLoss(kl=0.1, kl_estimator="k2", kl_over="vocabulary"))
 """Its entropy is not part of it: nothing goes back through that column."""
 TO_BOTH = sum_losses(policy_loss(clip(0.2, 0.2)), value_loss(value_clip=0.2))
+LOSS_ALONE = policy_loss(policy_gradient())
 NONE: frozenset[Need] = frozenset()
 
 
@@ -453,6 +454,26 @@ def close_learners(size: int, variants: list[dict[str, Any]]) -> None:
             third.close()
             del third
             assert_nothing_left(before, variant)
+
+
+def learn_families(size: int, variants: list[dict[str, Any]]) -> None:
+    """An update of families with rows, caps and sinks, beside torch's; the comparison before step 1 finds no fault."""
+    from rlx.learner.batch import collate
+    from rlx.learner.comparison import layout_difference
+    from tests.learner.test_families import build, groups_of
+
+    batch = collate(groups_of())
+    batch = batch.with_credit(per_row(torch.linspace(-1, 1, len(batch.trajectory_R))))
+    for variant in variants:
+        model, hardware = build(variant.pop("kind")), Hardware(learner="deepspeed", num_processes=size, **variant)
+        with join(hardware) as ranks:
+            common: dict[str, Any] = {"optimizer": Optimizer(lr=1e-3), "num_steps": 4, "needs": NONE}
+            plain = TorchLearner(copy.deepcopy(model), micro_batch_tokens=hardware.micro_batch_tokens, **common)
+            learner = DeepSpeedLearner(model, hardware=hardware, ranks=ranks, **common)
+            assert learner.scorer.packing == plain.scorer.packing
+            assert layout_difference(learner, batch) < 1e-5
+            told = [each.update(batch, LOSS_ALONE) for each in (plain, learner)]
+            assert told[1] == pytest.approx(told[0], rel=1e-4, abs=1e-5)
 
 
 def assert_nothing_left(before: int, variant: dict[str, Any]) -> None:

@@ -217,6 +217,13 @@ def test_rows_of_added_actions_are_learned_kept_and_gone_on_with_as_by_torch(siz
 
 
 @pytest.mark.parametrize("size", [1, 2])
+def test_families_with_rows_caps_and_sinks_are_learned_as_by_one_rank(size: int) -> None:
+    kinds = ("qwen3_5_text", "falcon_h1", "gemma2", "gpt_oss")
+    variants = [{"kind": kind, "zero_stage": stage, "micro_batch_tokens": 60} for kind in kinds for stage in (0, 2, 3)]
+    work(size, "learn_families", size=size, variants=variants)
+
+
+@pytest.mark.parametrize("size", [1, 2])
 def test_pairs_of_twins_are_learned_from_as_by_one_rank(size: int) -> None:
     variants = [
         *({"zero_stage": stage} for stage in (0, 2, 3)),

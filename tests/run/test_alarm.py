@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rlx.evaluate.intervals import Estimate
+from rlx.model.load import Lora
 from rlx.run.alarm import Alarms, alarms_after, decline, newest_stored, warnings_of
 from rlx.run.run import Run
 
@@ -41,6 +42,18 @@ def test_the_first_cause_of_a_step_is_told_alone(run: Run, step: dict[str, float
     (text,) = warnings_of(run, lines(step, step, step), {})
     assert said in text
     assert f"rlx show {run.folder} " in text
+
+
+def test_a_gap_between_engine_and_learner_is_told_where_both_hold_the_same_weights(run: Run) -> None:
+    near, far = ({**GOOD, "gap/engine": factor * run.hardware.tolerance} for factor in (0.9, 1.1))
+    assert not alarms_after(lines(*[near] * 5, far, far, near, far), run)[1]
+    (text,) = alarms_after(lines(near, far, far, far), run)[1]
+    assert text.startswith("step 4: gap/engine")
+    assert "rlx check" in text
+    served = replace(run.hardware, num_servers=1, engine="vllm", staleness=1)
+    dropping = replace(run.model, lora=Lora(dropout=0.1))
+    for other in (replace(run, hardware=served), replace(run, model=dropping)):
+        assert not alarms_after(lines(*[far] * 5), other)[1]
 
 
 def test_a_run_that_goes_on_warns_as_one_that_was_never_cut_off(run: Run) -> None:
