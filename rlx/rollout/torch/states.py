@@ -150,7 +150,8 @@ def cut(layer: Any, row: int, first: int) -> LayerState:
     """Return a row of a layer of transformers, from a column on."""
     columns: tuple[Tensor, ...] = ()
     if isinstance(layer, DynamicLayer) and layer.is_initialized:
-        assert layer.keys is not None and layer.values is not None
+        assert layer.keys is not None
+        assert layer.values is not None
         columns = layer.keys[row, :, first:], layer.values[row, :, first:]
     states = {
         (name, number): state[row]

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 import torch
 
+from rlx.model.expand import ROWS
 from rlx.model.families import FAMILIES
 from rlx.model.logits import logit_shape
+from rlx.rollout.vllm.llm import Vllm
 from rlx.rollout.vllm.settings import Settings, config_of
 from rlx.rollout.vllm.start import start_vllm
 from rlx.rollout.vllm.weights import take_weights, widen
@@ -84,6 +86,20 @@ def test_logits_of_added_actions_change_as_those_of_the_vocabulary() -> None:
         "gemma3_text",
         "granite",
     }
+
+
+def test_vllm_is_given_a_matrix_for_each_expert_and_no_rows_of_actions() -> None:
+    model, calls = tiny_model("qwen3_moe"), []
+    lent: Any = Vllm.__new__(Vllm)
+    lent.settings, lent.rows, lent.added, lent.num_added, lent.asleep = settings_of("qwen3_moe"), {}, [], 0, False
+    engine = SimpleNamespace(reset_prefix_cache=lambda: True)
+    lent._llm = SimpleNamespace(apply_model=calls.append, llm_engine=engine)
+    lent.load({**model.state_dict(), ROWS: torch.zeros(1, 64)})
+    names: list[str] = []
+    served = SimpleNamespace(load_weights=lambda named: [names.append(n) for n, _ in named], named_parameters=list)
+    calls[0](served)
+    assert {"model.layers.0.mlp.experts.3.up_proj.weight", "model.norm.weight"} <= set(names)
+    assert not {ROWS, "model.layers.0.mlp.experts.gate_up_proj"} & set(names)
 
 
 def test_a_parameter_without_weights_is_named() -> None:
