@@ -91,6 +91,15 @@ def test_a_prompt_longer_than_a_pass_is_run_in_pieces(play, kit):
         expect_logprobs(kit, kind, prompt, kit.finish(play(kind), kit.ask(0, prompt, max_new_tokens=3))[0])
 
 
+def test_bfloat16_is_near_float32(play, kit):
+    """Experts are left out: near ties of the router, rounding chooses others."""
+    for kind in (kind for kind in TINY if not FAMILIES[kind].experts):
+        engine, prompt = play(kind, dtype=torch.bfloat16), kit.ids(7, 20)
+        completion = kit.finish(engine, kit.ask(0, prompt, max_new_tokens=20))[0]
+        truth = kit.logprobs(model_of(kind), prompt, completion)
+        assert (torch.tensor(completion.logprobs) - truth).abs().mean() < 0.05, kind
+
+
 def test_new_weights_replace_the_old_and_their_caches(play, kit):
     for kind in TINY:
         engine, prompt, other = play(kind), kit.ids(3, 9), tiny_model(kind, seed=8)
