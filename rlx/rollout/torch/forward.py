@@ -20,22 +20,31 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 from transformers.initialization import no_init_weights
 
+from rlx.hardware.profile import TOLERANCE
 from rlx.model.expand import ROWS
+from rlx.model.families import UNLISTED
+from rlx.model.load import first_line
+from rlx.model.logits import family_of
+from rlx.model.problem import ModelError
 from rlx.rollout.torch.decoder import check_rows
 from rlx.rollout.torch.runner import pass_tokens_on, split_passes
 from rlx.rollout.torch.states import Batch, Rows
+
+PROBE = 12
+"""Tokens of the text by which the cache of an unlisted family is tested."""
 
 
 class ForwardRunner:
     """The counterpart of rlx.rollout.torch.runner.Runner, with the same methods."""
 
     def __init__(self, config: Any, device: torch.device, dtype: torch.dtype) -> None:
-        self.config, self.device = deepcopy(config), device
+        self.config, self.device, self.dtype = deepcopy(config), device, dtype
         self.pass_tokens = pass_tokens_on(device)
         with no_init_weights(), device:
             self.model = AutoModelForCausalLM.from_config(self.config, dtype=dtype, attn_implementation="eager")
         self.model.eval().requires_grad_(False).tie_weights()
         self._head: Any = self.model.get_output_embeddings()
+        self._is_tested = family_of(self.config.to_dict()) is not UNLISTED
         self.cache = Rows(self.config)
 
     @torch.no_grad()
@@ -51,7 +60,29 @@ class ForwardRunner:
         if num_added:
             rows_AH = check_rows(weights[ROWS] if ROWS in weights else self._head.weight[:0], num_added)
             self.model.set_output_embeddings(widened(self._head, rows_AH))
+        if not self._is_tested:
+            self._test()
         self.cache = Rows(self.config)
+
+    def _test(self) -> None:
+        """Raise ModelError if logits after cached tokens are not those of one pass."""
+        ids = [(7 * place + 3) % self.config.get_text_config().vocab_size for place in range(PROBE)]
+        try:
+            with torch.inference_mode():
+                output = self.model(input_ids=torch.tensor([ids], device=self.device), use_cache=False)
+                self.extend(0, [ids[:4]], [0])
+                self.extend(0, [ids[4:-1]], [4])
+                stepped = self.decode(ids[-1:], [PROBE - 1]).log_softmax(-1)
+            difference = float((output.logits[:, -1].float().log_softmax(-1) - stepped).abs().mean())
+            reason = f"log-probs differ by {difference:.2g}"
+        except Exception as error:  # the code of any model
+            difference, reason = float("inf"), first_line(error)
+        if not difference <= TOLERANCE[str(self.dtype).removeprefix("torch.")]:
+            raise ModelError(
+                f"torch engine: model_type {self.config.model_type!r} does not continue from transformers' cache: "
+                f"{reason}; choose a model of a type in docs/models.md, or hardware.engine=vllm"
+            )
+        self._is_tested = True
 
     def decode(self, ids: Sequence[int], positions: Sequence[int]) -> Tensor:
         """Return the logits after one more token of every row, (B, V)."""

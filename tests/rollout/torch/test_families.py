@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from rlx.model.expand import ROWS
 from rlx.model.families import FAMILIES
+from rlx.model.problem import ModelError
 from rlx.protocol.automaton import Actions, Automaton, State
 from rlx.rollout.torch.decoder import misfit
 from rlx.rollout.torch.states import Rows
 from tests.errors import raises_naming
-from tests.model.tiny import TINY, tiny_model
+from tests.model.tiny import COMMON, TINY, tiny_model
 
 NUM_IDS = 280
 model_of = cache(tiny_model)
@@ -154,6 +156,21 @@ def test_only_recurrent_families_hold_states_that_cannot_be_shortened():
     for kind in TINY:
         rows = Rows(model_of(kind).config)
         assert rows.can_shorten is not FAMILIES[kind].recurrent, kind
+
+
+def test_an_unlisted_type_plays_only_if_it_continues_from_its_cache(tokenizer, kit):
+    """rwkv keeps states of its own, and minimax refuses the cache; starcoder2 does as listed types do."""
+    sizes = {key: value for key, value in COMMON.items() if key != "num_key_value_heads"}
+    for kind, is_right in {"rwkv": False, "minimax": False, "starcoder2": True}.items():
+        torch.manual_seed(0)
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **sizes)).eval()
+        if not is_right:
+            with raises_naming(ModelError, repr(kind), "hardware.engine=vllm"):
+                kit.engine(model, tokenizer)
+            continue
+        prompt = kit.ids(9, 15)
+        completion = kit.finish(kit.engine(model, tokenizer), kit.ask(0, prompt))[0]
+        assert completion.logprobs == pytest.approx(kit.logprobs(model, prompt, completion).tolist(), abs=1e-4)
 
 
 def test_what_the_fused_decoder_does_not_compute_goes_through_transformers(tokenizer, kit):
