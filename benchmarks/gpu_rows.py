@@ -187,14 +187,16 @@ def measure_attention(row: Row) -> Row:
     """Compare packed attention's kernels with torch's causal attention, forward and backward, and time both ways."""
     from torch.nn.functional import scaled_dot_product_attention
 
-    from rlx.learner.attention import attend_sight, block_mask
+    from rlx.learner.attention import Rule, attend_sight, block_mask
     from rlx.learner.layout import Sight, blocks
 
     length, size, heads, keys = row["length"], row["head_size"], row["heads"], row["key_heads"]
     dtype = getattr(torch, row["dtype"])
     until = torch.full((length,), length, dtype=torch.int32)
     parts = {name: part.cuda() for name, part in blocks(until).items()}
-    mask = block_mask(Sight(until_T=until.cuda(), **parts))
+    position = torch.arange(length, dtype=torch.int32)
+    mask = block_mask(Sight(until_T=until.cuda(), position_T=position.cuda(), **parts), None)
+    rule = Rule(scaling=size**-0.5)
     torch.manual_seed(0)
 
     def tensor(num: int) -> Tensor:
@@ -203,7 +205,7 @@ def measure_attention(row: Row) -> Row:
     q, k, v = tensor(heads), tensor(keys), tensor(keys)
 
     def ours() -> Tensor:
-        return attend_sight(mask, q, k, v, size**-0.5, 0.0)
+        return attend_sight(lambda window: mask, q, k, v, rule)
 
     def theirs() -> Tensor:
         keys_h, values_h = (part.repeat_interleave(heads // keys, dim=1) for part in (k, v))

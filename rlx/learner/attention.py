@@ -103,7 +103,7 @@ def packed_attention(
 ) -> tuple[Tensor, None]:
     """Compute the attention of all packed tokens, with the signature that transformers calls: B x heads x T x d in, B x
     T x heads x d out. Rows are laid out one after another."""
-    unknown = [name for name, given in {**others, "attention_mask": attention_mask}.items() if given is not None]
+    unknown = [name for name, argument in {**others, "attention_mask": attention_mask}.items() if argument is not None]
     unknown = sorted(set(unknown) - WITHOUT_EFFECT)
     if unknown:
         raise ValueError(
@@ -118,8 +118,8 @@ def packed_attention(
         sinks=s_aux,
     )
     rows = query.shape[0]
-    flat = (query, key, value) if rows == 1 else (flat_rows(x) for x in (query, key, value))
-    out = attention.attend(*flat, rule)
+    q, k, v = (query, key, value) if rows == 1 else (flat_rows(x) for x in (query, key, value))
+    out = attention.attend(q, k, v, rule)
     return out.view(rows, -1, *out.shape[2:]), None
 
 
@@ -142,11 +142,11 @@ def bias_of(part: Rectangle, window: int | None) -> Tensor | None:
     own_lk = (column_k >= context) & (column_k - context <= column_k[:longest, None])
     context_s = part.context_s if len(part.context_s) else column_k.new_zeros(1)
     context_s11 = context_s[:, None, None]
-    seen_slk = (column_k < context_s11.clamp(max=context)) | own_lk
+    visible_slk = (column_k < context_s11.clamp(max=context)) | own_lk
     if window is not None:
         position_s1k = torch.where(column_k < context, column_k, column_k - context + context_s11)
-        seen_slk = seen_slk & (context_s11 + column_k[:longest, None] - position_s1k < window)
-    return torch.zeros(1).where(seen_slk, -torch.inf)[:, None]
+        visible_slk = visible_slk & (context_s11 + column_k[:longest, None] - position_s1k < window)
+    return torch.zeros(1).where(visible_slk, -torch.inf)[:, None]
 
 
 def attend_rectangles(
@@ -182,8 +182,8 @@ def attend_rectangles(
             out = attend_openly(*given, causal_bias(given[0]) if bias is None else bias, rule)
         return out.transpose(1, 2).reshape(-1, num_heads * size)
 
-    of_window = biases(rule.window)
-    out = torch.cat([attend(part, bias) for part, bias in zip(seen.rectangles, of_window, strict=True)])
+    biases_of_parts = biases(rule.window)
+    out = torch.cat([attend(part, bias) for part, bias in zip(seen.rectangles, biases_of_parts, strict=True)])
     return out.index_select(0, seen.restore_T).view(1, -1, num_heads, size)
 
 
@@ -270,13 +270,15 @@ def capped(limit: float) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], T
 
 
 def block_mask(seen: Sight, window: int | None) -> BlockMask:
+    """Return FlexAttention's mask of a layout, perhaps in a window of the last tokens of each path."""
     num, until_T, position_T = len(seen.until_T), seen.until_T, seen.position_T
+    farthest = num if window is None else window
 
     def sees(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return (key <= query) & (query < until_T[key])
 
     def sees_near(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        return (key <= query) & (query < until_T[key]) & (position_T[query] - position_T[key] < window)
+        return (key <= query) & (query < until_T[key]) & (position_T[query] - position_T[key] < farthest)
 
     chosen = {"partly_qk": seen.partly_qk, "wholly_qk": seen.wholly_qk}
     chosen = chosen if window is None else blocks_within(seen, window)

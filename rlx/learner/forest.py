@@ -27,7 +27,7 @@ class Forest:
     trained: Sequence[int]
     """Tokens up to the last trained one; 0 without a trained token."""
     packing: Packing = "forest"
-    """With `rows`, every segment is a root: its tokens begin with those of its context."""
+    """Layout of micro-batches. In `rows` every segment is a root, whose tokens begin with those of its context."""
 
 
 def forest_of(batch: Batch, packing: Packing = "forest") -> Forest:

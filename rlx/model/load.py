@@ -110,7 +110,8 @@ def let_in(model: Model, config: Mapping[str, Any]) -> Family:
 
 
 def check_family(model: Model) -> None:
-    """Refuse a model that rlx does not compute rightly, as far as its config.json or its option says its type."""
+    """Refuse a model that rlx does not compute rightly. Models without a config.json here and without a type in their
+    option pass."""
     file = find_file(model.path, "config.json")
     config = read_json(file) if file is not None else model.shape or {}
     if "model_type" in config:

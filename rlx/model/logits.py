@@ -42,7 +42,16 @@ class LogitShape:
             return self.scale
         return self.scale * (1 - (changed / (self.scale * self.cap)) ** 2)
 
+    def invert(self, changed: Tensor) -> Tensor:
+        """Return the logits before `apply`. Values beyond the cap count as close to the cap."""
+        logits = changed / self.scale
+        if self.cap is None:
+            return logits
+        return (logits / self.cap).clamp(-NEAR_CAP, NEAR_CAP).atanh() * self.cap
 
+
+NEAR_CAP = 0.999
+"""Largest share of a cap that is inverted."""
 PLAIN = LogitShape()
 
 

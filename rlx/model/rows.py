@@ -10,11 +10,14 @@ The condition is that of Yue et al. 2025, appendix D.1, which a row meets for on
 approximately: r is not linear in h. All is a function of the model, the prompts and the seed, in float64 from the
 hidden states on.
 
+A model that caps or scales its logits does so to all terms of the condition but r: the fit is of the logits before.
+
 Shapes: B prompts, N places, H hidden size, V vocabulary.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -24,6 +27,7 @@ import torch
 from torch import Tensor
 
 from rlx.model.ground import Ground
+from rlx.model.logits import LogitShape, family_of, logit_shape
 
 LENGTH = 24
 """Tokens of the model's own text after a prompt, at most."""
@@ -39,12 +43,16 @@ def fit_rows(
     rng = torch.Generator().manual_seed(seed)
     places = [place for part in parts(grounds) for place in read(model, descriptions, part, rng)]
     head_VH = model.get_output_embeddings().weight.detach()
-    rows = {}
+    shape, rows = logit_shape(model.config.to_dict()), {}
     for name, ids in descriptions.items():
         here = [place for place in places if name in place.may] or places
         hidden_NH = torch.stack([place.hidden for place in here])
         rest_N = torch.tensor([place.rests[name] for place in here], dtype=torch.float64)
-        rows[name] = (head_VH[ids[0]].double() + ridge(hidden_NH, rest_N)).to(head_VH.dtype)
+        first_H = head_VH[ids[0]].double()
+        if not shape.is_plain:
+            first_N = hidden_NH @ first_H.cpu()
+            rest_N = shape.invert(shape.apply(first_N) + rest_N) - first_N
+        rows[name] = (first_H + ridge(hidden_NH, rest_N)).to(head_VH.dtype)
     return rows
 
 
@@ -76,21 +84,21 @@ def read(
     model: Any, descriptions: Mapping[str, tuple[int, ...]], grounds: Sequence[Ground], rng: torch.Generator
 ) -> Iterator[Place]:
     """Yield the places of prompts that are read side by side, each with a text of the model's own and then its path."""
-    head_VH, ends = model.get_output_embeddings().weight, ending_ids(model)
+    ends = ending_ids(model)
     reader = Reader(model)
     hidden_BH = reader.begin([ground.prompt for ground in grounds])
     own = torch.randint(LENGTH + 1, (len(grounds),), generator=rng).tolist()
     ways = [Way(ground, num) for ground, num in zip(grounds, own)]
     while any(not way.is_over for way in ways):
         if any(way.may for way in ways):
-            rests = {name: found.tolist() for name, found in rests_of(reader, head_VH, descriptions).items()}
+            rests = {name: found.tolist() for name, found in rests_of(reader, descriptions).items()}
             hidden = hidden_BH.double().cpu()
             for row, way in enumerate(ways):
                 if way.may:
                     yield Place(
                         hidden=hidden[row], may=way.may, rests={name: rests[name][row] for name in descriptions}
                     )
-        drawn = draw((hidden_BH @ head_VH.T).double(), rng)
+        drawn = draw(reader.logits(hidden_BH), rng)
         hidden_BH = reader.go_on([way.go_on(token, ends) for way, token in zip(ways, drawn)])
 
 
@@ -102,16 +110,17 @@ def draw(logits_BV: Tensor, rng: torch.Generator) -> list[int]:
     return [int(one) for one in drawn[:, 0]]
 
 
-def rests_of(reader: Reader, head_VH: Tensor, descriptions: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
+def rests_of(reader: Reader, descriptions: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
     """Return for each description, (B,), the log-prob of all but its first token; descriptions that begin alike are
     read together, and what the reader has read stays."""
     found: dict[str, Tensor] = {}
     longer = {name: ids for name, ids in descriptions.items() if len(ids) > 1}
     for first, group in groupby(sorted(longer, key=lambda name: longer[name]), key=lambda name: longer[name][0]):
         names = list(group)
-        logp_BV = (reader.go_on([first] * reader.num_rows) @ head_VH.T).double().log_softmax(-1)
-        deeper = rests_of(reader, head_VH, {name: longer[name][1:] for name in names})
-        reader.go_back()
+        before = reader.bookmark()
+        logp_BV = reader.logits(reader.go_on([first] * reader.num_rows)).log_softmax(-1)
+        deeper = rests_of(reader, {name: longer[name][1:] for name in names})
+        reader.go_back(before)
         for name in names:
             found[name] = logp_BV[:, longer[name][1]] + deeper.get(name, 0.0)
     return found
@@ -161,6 +170,12 @@ class Reader:
     seen: Tensor = field(default_factory=lambda: torch.zeros(0, 0, dtype=torch.long))
     """Ones for ids and zeros for padding, (B, N)."""
     cache: Any = None
+    shape: LogitShape = field(init=False)
+    is_recurrent: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        config = self.model.config.to_dict()
+        self.shape, self.is_recurrent = logit_shape(config), family_of(config).recurrent
 
     @property
     def num_rows(self) -> int:
@@ -173,7 +188,7 @@ class Reader:
         longest = max(map(len, prompts))
         ids_BN = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
         self.seen = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
-        self.cache = DynamicCache()
+        self.cache = DynamicCache(config=self.model.config) if self.is_recurrent else DynamicCache()
         return self._read(ids_BN, (self.seen.cumsum(1) - 1).clamp_min(0))
 
     def go_on(self, ids: Sequence[int]) -> Tensor:
@@ -181,10 +196,21 @@ class Reader:
         self.seen = torch.cat((self.seen, torch.ones(self.num_rows, 1, dtype=torch.long)), 1)
         return self._read(torch.tensor(ids)[:, None], self.seen.sum(1, keepdim=True) - 1)
 
-    def go_back(self) -> None:
-        """Forget the last id."""
+    def bookmark(self) -> Any:
+        """Return a copy of the cache where layers hold state, which cannot be cropped; None for other models."""
+        return copy.deepcopy(self.cache) if self.is_recurrent else None
+
+    def go_back(self, before: Any) -> None:
+        """Forget the last id; `before` is the bookmark that was set before it."""
         self.seen = self.seen[:, :-1]
-        self.cache.crop(-1)
+        if before is None:
+            self.cache.crop(-1)
+        else:
+            self.cache = before
+
+    def logits(self, hidden_BH: Tensor) -> Tensor:
+        """Return the model's logits over its vocabulary."""
+        return self.shape.apply((hidden_BH @ self.model.get_output_embeddings().weight.T).double())
 
     def _read(self, ids_BN: Tensor, positions_BN: Tensor) -> Tensor:
         device = self.model.get_output_embeddings().weight.device

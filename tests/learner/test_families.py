@@ -24,6 +24,7 @@ from rlx.model.adapters import wrap
 from rlx.model.families import FAMILIES
 from rlx.model.load import freeze_other_parts
 from rlx.model.logits import LogitShape, logit_shape
+from rlx.model.rows import Reader, rests_of
 from rlx.types import Fork, Group, Task, Trajectory
 from tests.learner.conftest import make_turn
 from tests.model.tiny import TINY, tiny_config, tiny_model
@@ -304,3 +305,27 @@ def test_a_wrapper_is_computed_as_its_language_model_with_a_critic_and_frozen_to
     assert {name for name, p in trained.items() if p.grad is None} == {"heads.value.weight", "heads.value.bias"}
     assert not any("vision" in name for name in trained)
     assert set(learner.weights()) == set(model.state_dict())
+
+
+def test_descriptions_are_read_by_models_with_state_caps_and_scales() -> None:
+    draw = random.Random(2)
+    prompts, description = [ids(draw, 5), ids(draw, 9)], (11, 12, 13)
+    for kind in ("qwen3_5_text", "lfm2", "gemma2", "granite"):
+        model = build(kind)
+        reader = Reader(model)
+        with torch.no_grad():
+            reader.begin(prompts)
+            for _ in range(2):
+                rests = rests_of(reader, {"a": description})["a"]
+                for row, prompt in enumerate(prompts):
+                    logits = model(input_ids=torch.tensor([[*prompt, *description]])).logits[0].double()
+                    logp = logits.log_softmax(-1)[len(prompt) : -1]
+                    expected = sum(float(logp[i, token]) for i, token in enumerate(description[1:]))
+                    assert float(rests[row]) == pytest.approx(expected, abs=1e-3), kind
+
+
+def test_logits_are_inverted_up_to_the_cap() -> None:
+    logits = torch.linspace(-5, 5, 11, dtype=torch.float64)
+    for shape in (LogitShape(), LogitShape(scale=0.25), LogitShape(scale=0.5, cap=3.0)):
+        torch.testing.assert_close(shape.invert(shape.apply(logits)), logits)
+    assert LogitShape(cap=3.0).invert(torch.tensor(4.0)).isfinite()

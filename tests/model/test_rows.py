@@ -65,7 +65,7 @@ def test_what_follows_a_first_token_is_read_side_by_side_and_forgotten() -> None
     reader = Reader(model)
     with torch.no_grad():
         before = reader.begin(PROMPTS)
-        rests = rests_of(reader, model.get_output_embeddings().weight, LONGER)
+        rests = rests_of(reader, LONGER)
         assert reader.seen.shape[1] == max(map(len, PROMPTS))
         after = reader.go_on([14, 14, 14])
     for row, prompt in enumerate(PROMPTS):
