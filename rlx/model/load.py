@@ -217,7 +217,6 @@ def freeze_other_parts(loaded: Any) -> None:
 def fit_added(loaded: Any, added: Added) -> Mapping[str, Tensor]:
     """Return the rows of new actions that no token of the vocabulary has: of descriptions of several tokens."""
     from rlx.model.expand import actions_of
-    from rlx.model.logits import family_of, logit_shape
     from rlx.model.rows import fit_rows
 
     known = actions_of(loaded)
@@ -227,12 +226,6 @@ def fit_added(loaded: Any, added: Added) -> Mapping[str, Tensor]:
         if added.initial.get(name) == "description" and (known is None or name not in known.names)
         if len(ids := without_gap(whole, added.blanks)) > 1
     }
-    config = loaded.config.to_dict()
-    if long and (family_of(config).recurrent or not logit_shape(config).is_plain):
-        raise ModelError(
-            f"model.recipe.action_rows=description: rows are not fitted for model_type {loaded.config.model_type!r}; "
-            "choose word or first"
-        )
     grounds = added.grounds() if long else ()
     return fit_rows(loaded, long, grounds, added.seed) if grounds else {}
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from rlx.algo.parts import Critic, Optimizer
 from rlx.learner.attention import attention_over
@@ -311,7 +311,7 @@ def test_descriptions_are_read_by_models_with_state_caps_and_scales() -> None:
     draw = random.Random(2)
     prompts, description = [ids(draw, 5), ids(draw, 9)], (11, 12, 13)
     for kind in ("qwen3_5_text", "lfm2", "gemma2", "granite"):
-        model = build(kind)
+        model = tiny_model(kind)
         reader = Reader(model)
         with torch.no_grad():
             reader.begin(prompts)

@@ -15,12 +15,9 @@ from torch import Tensor
 
 from rlx.model.ground import Ground
 from rlx.model.load import Added, Model, load_base, load_tokenizer
-from rlx.model.problem import ModelError
 from rlx.model.rows import RIDGE, Reader, Way, fit_rows, rests_of, ridge
 from rlx.run.grounds import grounds_of
 from rlx.run.trainee import added_in
-from tests.errors import raises_naming
-from tests.model.tiny import tiny_model
 
 Build = Callable[..., Any]
 NANO = Model(path="nano")
@@ -205,18 +202,6 @@ def test_a_model_that_has_its_rows_is_not_fitted_again(fitted: tuple[Any, Added,
         Model(path=str(tmp_path)), dtype="float32", attention="sdpa", added=replace(added, grounds=refuse)
     )
     assert again.action_rows.equal(model.action_rows)
-
-
-def test_rows_are_not_fitted_where_the_fit_would_be_wrong(tmp_path: Path) -> None:
-    """The fit takes ids back from a cache, and computes logits by the head alone."""
-    added = Added(descriptions={"go": (5, 6)}, initial={"go": "description"}, grounds=refuse)
-    for kind in ("qwen3_5_text", "granite"):
-        tiny_model(kind).save_pretrained(tmp_path / kind)
-        model = Model(path=str(tmp_path / kind))
-        with raises_naming(ModelError, "model.recipe.action_rows=description", kind):
-            load_base(model, dtype="float32", attention="sdpa", added=added)
-        word = replace(added, initial={"go": "word"})
-        assert load_base(model, dtype="float32", attention="sdpa", added=word).action_rows.shape == (1, 64)
 
 
 def test_a_path_goes_where_buttons_lead(run_of: Any) -> None:
