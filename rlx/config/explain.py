@@ -17,7 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rlx.config.build import ROOT_KEYS
 from rlx.config.check import ConfigError, UnknownKeyError, show, spell
 from rlx.config.check import check_tree as compare_tree
-from rlx.config.folders import FAMILIES, list_groups, option_files, shipped_folder
+from rlx.config.folders import FAMILIES, list_groups, option_files, shipped_folder, shipped_options
 from rlx.config.keys import list_keys, suggest
 from rlx.config.words import one_line, parse_overrides
 from rlx.limits import near
@@ -109,7 +109,17 @@ def explain_missing(file: str, options: Sequence[str], loader: ConfigLoader) -> 
     if family in FAMILIES:
         return f"{family} has no option {within!r}{near(within, family_options(family, loader))}"
     group, _, name = file.rpartition("/")
+    if family == "model" and group != family and not (shipped_folder("conf") / group).is_dir():
+        return f"model has no option {within!r:.80}; {explain_path(within)}"
     return f"{group} has no option {name!r}{near(name, options)}"
+
+
+def explain_path(path: str) -> str:
+    """Return the words that choose a model by its name on a hub."""
+    options = [name for name, option in shipped_options("model").items() if option["path"] == path]
+    if options:
+        return f"choose {' or '.join(f'model={option}' for option in options)}"
+    return f"another model is model.path={spell(path):.80} with model/recipe= one of `rlx list model/recipe`"
 
 
 def family_options(family: str, loader: ConfigLoader) -> list[str]:

@@ -16,9 +16,9 @@ from typing import Any
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
-from transformers.core_model_loading import revert_weight_conversion
 
 from rlx.model.expand import ROWS, TENSORS, write_actions
+from rlx.model.stored import separated
 from rlx.regular import read_bounded, write_aside
 
 PROGRESS = "learner.json"
@@ -40,8 +40,8 @@ def write_state(folder: Path, named: Iterable[tuple[str, Tensor]]) -> None:
 
 def write_model(folder: Path, model: Any, named: Iterable[tuple[str, Tensor]]) -> None:
     """Write a folder that transformers loads: the files of `save_pretrained`, from weights that arrive one at a time. A
-    few kinds of models (mixtures of experts) are stored in another form; for these all weights are gathered first. Rows
-    of added actions have separate files, which transformers does not read."""
+    few kinds of models (mixtures of experts) are stored in another form. Rows of added actions have separate files,
+    which transformers does not read."""
     rows: dict[str, Tensor] = {}
     named = without_rows(named, rows)
     config = copy.deepcopy(model.config)
@@ -50,7 +50,7 @@ def write_model(folder: Path, model: Any, named: Iterable[tuple[str, Tensor]]) -
     if model.can_generate():
         model.generation_config.save_pretrained(folder)
     if getattr(model, "_weight_conversions", None):
-        named = revert_weight_conversion(model, dict(named)).items()
+        named = separated(model, named)
     files = write_pieces(folder, "model", named)
     if rows:
         write_actions(folder, model.actions, rows[ROWS])

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from rlx.model.problem import ModelError
 from rlx.model.rendering import render
 
 Marks = Mapping[tuple[str, str], tuple[int, ...]]
-"""Ids between the messages of one role and the next; from `""`, what stands before the first. None of a
-model without a template."""
+"""Ids between the messages of one role and the next; from `""`, what stands before the first message, and to `""`, what
+stands after the last. None of a model without a template."""
 
 CONVERSATIONS = (
     ("user", "assistant", "user"),
     ("system", "user"),
     ("user", "assistant", "tool", "user"),
     ("user", "assistant", "tool"),
+    ("user", "assistant"),
 )
 """Roles of the messages that marks are found by."""
 MARK = "\N{WHITE SQUARE}%d\N{WHITE SQUARE}"
@@ -25,10 +27,12 @@ MARK = "\N{WHITE SQUARE}%d\N{WHITE SQUARE}"
 
 def find_marks(tokenizer: Any) -> Marks:
     """Return the marks of a tokenizer's template: an assistant's message begins as the template prompts for it."""
-    plain, system, tools, turn = render(tokenizer, [messages_of(roles) for roles in CONVERSATIONS])
+    plain, system, tools, turn, ended = render(tokenizer, [messages_of(roles) for roles in CONVERSATIONS])
     head, _, back, answer = around(tokenizer, plain, CONVERSATIONS[0])
     marks = {("", "user"): head, ("user", "assistant"): answer, ("assistant", "user"): back}
     marks |= tool_marks(tokenizer, tools, turn)
+    with suppress(ModelError):  # a template need not end with the assistant
+        marks["assistant", ""] = around(tokenizer, ended, CONVERSATIONS[4])[-1]
     try:
         before, after, _ = around(tokenizer, system, CONVERSATIONS[1])
     except ModelError:  # a template need not know of systems
@@ -67,10 +71,12 @@ def end_of_turn(tokenizer: Any, marks: Marks, eos_ids: Collection[int] = ()) -> 
     """Return the id by which the model itself ends a turn: the chat template's, else the end of sequence.
 
     A template ends an assistant's message with an end of sequence or, as a base model's tokenizer may have it, with
-    another special token. The end of sequence is the tokenizer's, unless the model's generation settings name others.
+    another special token. The last message may end in another way than earlier ones: gpt-oss ends a turn with
+    <|return|>, and each message of a turn, its thoughts among them, with <|end|>. The end of sequence is the
+    tokenizer's, unless the model's generation settings name others.
     """
-    back = marks.get(("assistant", "user"), ())
-    named = [one for one in back if one in eos_ids or one == tokenizer.eos_token_id]
+    last, back = marks.get(("assistant", ""), ()), marks.get(("assistant", "user"), ())
+    named = [token for token in (*last, *back) if token in eos_ids or token == tokenizer.eos_token_id]
     if named or (back and is_special(tokenizer, back[0])):
         return [*named, *back][0]
     if tokenizer.eos_token_id in eos_ids or not eos_ids:

@@ -59,6 +59,11 @@ class Family:
         """Return whether layers hold state besides keys and values."""
         return self.packing == "rows"
 
+    @property
+    def eager(self) -> bool:
+        """Return whether only transformers' eager attention computes it: SDPA refuses soft caps and drops sinks."""
+        return self.soft_cap is not None or self.sinks or self is UNLISTED
+
 
 GROWING_ROPES = ("dynamic", "longrope", "su", "yarn_longrope")
 """Rotary embeddings whose angles change for a batch when its longest sequence passes the original length."""

@@ -181,7 +181,9 @@ def load_base(model: Model, *, dtype: Dtype, attention: str, added: Added = NOTH
 
     disable_progress_bar()
     source = source_of(model)
-    let_in(model, read_json(Path(source) / "config.json"))
+    family = let_in(model, read_json(Path(source) / "config.json"))
+    if family.eager:
+        attention = "eager"
     try:
         pair: Any = AutoModelForCausalLM.from_pretrained(
             source,

@@ -39,7 +39,8 @@ class SameDay(datetime):
 
 
 def render(tokenizer: Any, conversations: Sequence[Messages]) -> list[str | None]:
-    """Return the text of each conversation up to where the assistant speaks; None where the template refuses it.
+    """Return the text of each conversation up to where the assistant speaks, or to its end if the assistant spoke last;
+    None where the template refuses it.
 
     ModelError if the template fails for the first one, or takes too much for any.
     """
@@ -114,7 +115,7 @@ def render_one(rendered: Any, conversation: Messages, asked: Mapping[str, Any]) 
         (text,), _ = rendered(
             conversations=[conversation],
             chat_template=asked["template"],
-            add_generation_prompt=True,
+            add_generation_prompt=conversation[-1]["role"] != "assistant",
             **asked["tokens"],
         )
     except Exception as error:  # a template raises what it likes

@@ -376,6 +376,15 @@ def test_partial_calls_need_not_be_complete() -> None:
     assert build_value(call, "checkpoint")(keep=1).every == 3
 
 
+def test_a_name_on_a_hub_as_option_leads_to_its_option_or_path() -> None:
+    with raises_naming(ConfigError, "model", "'Qwen/Qwen3-4B'", "model=qwen3_4b_instruct"):
+        compose(["env=countdown", "model=Qwen/Qwen3-4B"])
+    with raises_naming(ConfigError, "model", "'nobody/thing'", "model.path=nobody/thing", "model/recipe="):
+        compose(["env=countdown", "model=nobody/thing"])
+    with raises_naming(ConfigError, "model/recipe", "'9b'"):
+        compose(["env=countdown", "model/recipe=9b"])
+
+
 def test_near_names() -> None:
     assert near("sead", ["seed", "steps"]) == "; did you mean seed?"
     assert near("zzz", ["seed", "steps"]) == "; there is seed, steps"

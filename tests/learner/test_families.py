@@ -27,139 +27,9 @@ from rlx.model.logits import LogitShape, logit_shape
 from rlx.model.rows import Reader, rests_of
 from rlx.types import Fork, Group, Task, Trajectory
 from tests.learner.conftest import make_turn
+from tests.model.tiny import TINY, tiny_config, tiny_model
 
-COMMON: dict[str, Any] = {
-    "vocab_size": 200,
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 512,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
-HEADS = {**COMMON, "head_dim": 16}
-DELTA = {
-    "linear_num_value_heads": 4,
-    "linear_num_key_heads": 2,
-    "linear_key_head_dim": 16,
-    "linear_value_head_dim": 16,
-    "linear_conv_kernel_dim": 4,
-}
-EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
-YARN = {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0}
-LLAMA3 = {
-    "rope_type": "llama3",
-    "rope_theta": 5e5,
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 64,
-}
-MIXED = ["sliding_attention", "full_attention"] * 2
-WINDOW = 8
-SOME = {"use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 2}
-TINY: dict[str, dict[str, Any]] = {
-    "cohere2": {**COMMON, "sliding_window": WINDOW, "layer_types": MIXED, "logit_scale": 0.25},
-    "falcon_h1": {
-        **COMMON,
-        "mamba_d_ssm": 64,
-        "mamba_n_heads": 4,
-        "mamba_d_head": 16,
-        "mamba_d_state": 16,
-        "mamba_n_groups": 1,
-        "mamba_chunk_size": 16,
-        "lm_head_multiplier": 0.5,
-        "embedding_multiplier": 2.0,
-        "key_multiplier": 0.5,
-    },
-    "gemma2": {
-        **HEADS,
-        "attn_logit_softcapping": 2.0,
-        "final_logit_softcapping": 3.0,
-        "query_pre_attn_scalar": 16,
-        "sliding_window": WINDOW,
-    },
-    "gemma3_text": {
-        **HEADS,
-        "sliding_window": WINDOW,
-        "query_pre_attn_scalar": 16,
-        "layer_types": MIXED,
-        "final_logit_softcapping": 3.0,
-    },
-    "glm4": HEADS,
-    "gpt_oss": {
-        **HEADS,
-        "num_local_experts": 4,
-        "num_experts_per_tok": 2,
-        "sliding_window": WINDOW,
-        "rope_parameters": {
-            **YARN,
-            "rope_theta": 150000.0,
-            "truncate": False,
-            "original_max_position_embeddings": 128,
-        },
-    },
-    "granite": {
-        **COMMON,
-        "logits_scaling": 4.0,
-        "attention_multiplier": 0.2,
-        "residual_multiplier": 0.5,
-        "embedding_multiplier": 2.0,
-    },
-    "lfm2": {**COMMON, "layer_types": ["conv", "full_attention"] * 2, "block_auto_adjust_ff_dim": False},
-    "llama": {**HEADS, "rope_parameters": LLAMA3, "attention_bias": True, "mlp_bias": True},
-    "ministral": {**HEADS, "sliding_window": WINDOW, "layer_types": MIXED},
-    "ministral3": {
-        **HEADS,
-        "sliding_window": WINDOW,
-        "rope_parameters": {
-            **YARN,
-            "rope_theta": 1e6,
-            "original_max_position_embeddings": 16,
-            "max_position_embeddings": 512,
-            "llama_4_scaling_beta": 0.1,
-            "mscale": 1.0,
-            "mscale_all_dim": 1.0,
-        },
-    },
-    "mistral": {**HEADS, "sliding_window": WINDOW},
-    "olmo2": COMMON,
-    "olmo3": {**COMMON, "sliding_window": WINDOW},
-    "phi3": {**COMMON, "sliding_window": WINDOW},
-    "qwen2": {**COMMON, **SOME},
-    "qwen3": {**HEADS, **SOME},
-    "qwen3_5_moe_text": {
-        **{key: value for key, value in HEADS.items() if key != "intermediate_size"},
-        **DELTA,
-        **EXPERTS,
-        "shared_expert_intermediate_size": 32,
-    },
-    "qwen3_5_text": {**HEADS, **DELTA},
-    "qwen3_moe": {**HEADS, **EXPERTS, **SOME, "norm_topk_prob": True},
-    "qwen3_next": {**HEADS, **DELTA, **EXPERTS, "shared_expert_intermediate_size": 32},
-    "smollm3": {**COMMON, **SOME, "no_rope_layer_interval": 4},
-}
 TASK = Task(id="t", prompt=(), data={})
-
-
-def config_of(kind: str) -> Any:
-    return AutoConfig.for_model(kind, **TINY[kind])
-
-
-def build(kind: str) -> Any:
-    """A random model with weights four times as large as usual, so that each mechanism shows."""
-    torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(config_of(kind), attn_implementation="eager").eval()
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if name.endswith("sinks"):
-                parameter.normal_(0, 1.5)
-            elif parameter.ndim > 1 and "norm" not in name:
-                parameter.mul_(4)
-    return model
 
 
 def ids(draw: random.Random, num: int) -> list[int]:
@@ -237,7 +107,7 @@ def test_every_family_has_a_tiny_configuration() -> None:
 
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_log_probs_and_gradients_of_a_family_are_those_of_transformers(kind: str) -> None:
-    model, batch = build(kind), collate(groups_of())
+    model, batch = tiny_model(kind), collate(groups_of())
     theirs = plain(model, batch)
     their_gradient = gradients(model, theirs)
     scorer = Scorer(model)
@@ -255,7 +125,7 @@ def test_a_text_is_computed_alike_alone_and_beside_another_three_times_as_long(k
     draw = random.Random(1)
     short, long = make_turn(ids(draw, 6), ids(draw, 7)), make_turn(ids(draw, 9), ids(draw, 30))
     other = make_turn(ids(draw, 9), ids(draw, 30))
-    scorer = Scorer(build(kind))
+    scorer = Scorer(tiny_model(kind))
 
     def of_short(*turns: Any) -> Tensor:
         told = [Trajectory(task=TASK, sample=i, status="done", turns=(turn,)) for i, turn in enumerate(turns)]
@@ -285,18 +155,18 @@ def test_every_mechanism_shows_in_its_tiny_configuration() -> None:
     for kind, keys in TINY.items():
         for key in VISIBLE.keys() & keys.keys():
             with torch.no_grad():
-                model = build(kind)
+                model = tiny_model(kind)
                 before = model(input_ids=text).logits.log_softmax(-1)
                 torch.manual_seed(0)
                 other = AutoModelForCausalLM.from_config(
-                    AutoConfig.for_model(kind, **{**keys, key: VISIBLE[key]}), attn_implementation="eager"
+                    tiny_config(kind, **{key: VISIBLE[key]}), attn_implementation="eager"
                 ).eval()
                 other.load_state_dict(model.state_dict())
                 after = other(input_ids=text).logits.log_softmax(-1)
             assert (before - after).abs().max() > 0.01, (kind, key)
             checked.append(key)
     assert set(checked) == set(VISIBLE)
-    layers = {kind: set(getattr(config_of(kind), "layer_types", None) or ()) for kind in TINY}
+    layers = {kind: set(getattr(tiny_config(kind), "layer_types", None) or ()) for kind in TINY}
     for kind, family in FAMILIES.items():
         if family.windows == "layers":
             assert layers[kind] == {"sliding_attention", "full_attention"}, kind
@@ -304,7 +174,7 @@ def test_every_mechanism_shows_in_its_tiny_configuration() -> None:
 
 @pytest.mark.parametrize("kind", ["gemma2", "granite", "qwen3_5_text"])
 def test_temperature_and_added_actions_come_after_cap_and_scale(kind: str) -> None:
-    model, batch = build(kind), collate(groups_of())
+    model, batch = tiny_model(kind), collate(groups_of())
     with torch.no_grad():
         theirs = plain(model, batch, temperature=0.7)
         torch.testing.assert_close(packed(Scorer(model, temperature=0.7), batch), theirs, atol=1e-5, rtol=1e-5)
@@ -343,7 +213,7 @@ def test_gradients_go_through_cap_and_scale_to_hidden_states_head_and_added_rows
 
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_adapters_of_a_family_learn_and_are_exported_under_the_models_own_names(kind: str) -> None:
-    model, batch = build(kind), collate(groups_of())
+    model, batch = tiny_model(kind), collate(groups_of())
     names = list(model.state_dict())
     wrapped = wrap(model, rank=2, alpha=8, dropout=0.0, targets=list(FAMILIES[kind].adapted), seed=0)
     with torch.no_grad():
@@ -352,7 +222,7 @@ def test_adapters_of_a_family_learn_and_are_exported_under_the_models_own_names(
                 parameter.normal_(0, 0.1)
     weights = Weights(wrapped)
     assert sorted(weights) == sorted(names)
-    merged = build(kind)
+    merged = tiny_model(kind)
     merged.load_state_dict({name: weights[name] for name in weights})
     scorer = Scorer(wrapped)
     logp_M = packed(scorer, batch)
@@ -382,7 +252,7 @@ def test_every_segment_stands_in_a_row_of_its_own_within_the_budget() -> None:
 
 
 def test_attention_refuses_an_argument_that_it_does_not_know() -> None:
-    model = build("qwen2")
+    model = tiny_model("qwen2")
     laid = pack(
         collate(groups_of()), shares(collate(groups_of()), units(collate(groups_of()), "trajectory"), 9999, 1)[0][0]
     )
@@ -441,7 +311,7 @@ def test_descriptions_are_read_by_models_with_state_caps_and_scales() -> None:
     draw = random.Random(2)
     prompts, description = [ids(draw, 5), ids(draw, 9)], (11, 12, 13)
     for kind in ("qwen3_5_text", "lfm2", "gemma2", "granite"):
-        model = build(kind)
+        model = tiny_model(kind)
         reader = Reader(model)
         with torch.no_grad():
             reader.begin(prompts)

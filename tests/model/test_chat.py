@@ -48,6 +48,7 @@ def tokenizer_with(template: str) -> PreTrainedTokenizerFast:
                 ("assistant", "user"): "<|end|>\n<|user|>",
                 ("", "system"): "<|system|>",
                 ("system", "user"): "<|end|>\n<|user|>",
+                ("assistant", ""): "<|end|>\n<|assistant|>",
             },
         ),
         (
@@ -56,6 +57,7 @@ def tokenizer_with(template: str) -> PreTrainedTokenizerFast:
                 ("", "user"): "<|user|>",
                 ("user", "assistant"): "<|end|><|agent|>",
                 ("assistant", "user"): "<|end|><|user|>",
+                ("assistant", ""): "<|end|><|agent|>",
             },
         ),
     ],
@@ -146,6 +148,22 @@ def test_a_turn_ends_as_the_template_ends_it_or_with_the_end_of_sequence(
     assert found == tokenizer.convert_tokens_to_ids(end)
     assert end_of_turn(tokenizer, {}, (5, 0)) == tokenizer.eos_token_id
     assert end_of_turn(tokenizer, {}, (5,)) == 5
+
+
+HARMONY = (
+    "{% for m in messages %}<|agent|>{{ m['role'] }}<|user|>{{ m['content'] }}"
+    "{% if loop.last and m['role'] == 'assistant' and not add_generation_prompt %}<|system|>"
+    "{% else %}<|im_end|>{% endif %}{% endfor %}{% if add_generation_prompt %}<|agent|>assistant{% endif %}"
+)
+
+
+def test_the_end_of_a_message_is_no_end_of_a_turn_where_the_last_message_ends_otherwise() -> None:
+    """Messages of gpt-oss end with one token, and turns with another: here <|im_end|> and <|system|>."""
+    tokenizer = tokenizer_with(HARMONY)
+    marks = find_marks(tokenizer)
+    assert tokenizer.decode(marks["assistant", "user"]) == "<|im_end|><|agent|>user<|user|>"
+    returns = tokenizer.convert_tokens_to_ids("<|system|>")
+    assert end_of_turn(tokenizer, marks, (returns, 0)) == returns
 
 
 @pytest.mark.parametrize(("template", "is_merged"), [(CHATML, False), (NO_SYSTEM.removesuffix(PLAIN) + CHATML, True)])

@@ -36,6 +36,9 @@ def round_up(num_columns: int) -> int:
 class Cache:
     """The buffer and what depends on its size alone."""
 
+    can_shorten = True
+    """A context can be continued from any position before its end."""
+
     def __init__(self, shape: Shape, max_rows: int, device: torch.device, dtype: torch.dtype) -> None:
         self.shape, self.max_rows, self.device = shape, max_rows, device
         size = (shape.layers, 2, 1, shape.key_heads, BLOCK, shape.head_size)
@@ -80,14 +83,14 @@ class Cache:
             self._resize(self.num_rows, needed)
 
     def _resize(self, rows: int, columns: int) -> None:
-        old, kept, used = self._buffer, min(columns, self.num_columns), self._num_used
+        old, common, used = self._buffer, min(columns, self.num_columns), self._num_used
         self._num_vain = 0
         size = (*old.shape[:2], rows, old.shape[3], columns, old.shape[5])
         if self._spare.numel() < math.prod(size):
             self._spare = old.new_zeros(0)  # let go before there is a larger one
             self._spare = old.new_zeros(math.prod(size))
         new = self._spare[: math.prod(size)].view(size)
-        new[:, :, :used, :, :kept] = old[:, :, :used, :, :kept]
+        new[:, :, :used, :, :common] = old[:, :, :used, :, :common]
         self._spare, self._memory = self._memory, self._spare
         if self.device.type != "cpu":
             self._spare = self._memory.new_zeros(0)

@@ -154,15 +154,23 @@ def activate(gate_up: Tensor) -> Tensor:
     return F.silu(gate).mul_(up)
 
 
-def check_config(config: Any) -> None:
-    """Raise ValueError for a config that this decoder does not compute."""
-    fused = [name for name, family in FAMILIES.items() if family.fused]
-    if config.model_type not in fused:
-        raise ValueError(f"torch engine: model type {config.model_type!r} is not one of {', '.join(fused)}")
+def misfit(config: Any) -> str:
+    """Return the reason why this decoder does not compute a config; empty if it does."""
+    family = FAMILIES.get(config.model_type)
+    if family is None or not family.fused:
+        return f"model type {config.model_type!r} is not one of {', '.join(n for n, f in FAMILIES.items() if f.fused)}"
     if "sliding_attention" in (getattr(config, "layer_types", None) or ()):
-        raise ValueError("torch engine: sliding-window attention is not supported; set use_sliding_window=false")
+        return "sliding-window attention (use_sliding_window) is not supported"
     if config.hidden_act != "silu":
-        raise ValueError(f"torch engine: hidden_act {config.hidden_act!r} is not supported, only 'silu'")
+        return f"hidden_act {config.hidden_act!r} is not supported, only 'silu'"
+    for key in ("attention_bias", "mlp_bias"):
+        if getattr(config, key, False):
+            return f"{key} is not supported"
+    rope = config.rope_parameters
+    if rope.get("partial_rotary_factor", 1.0) != 1.0:
+        return "partial rotary embeddings are not supported"
+    kind = rope.get("rope_type", "default")
+    return "" if kind in ("default", "llama3") else f"RoPE type {kind!r} is not supported, only 'default' and 'llama3'"
 
 
 def rope_frequencies(config: Any, head_size: int) -> Tensor:
@@ -172,14 +180,9 @@ def rope_frequencies(config: Any, head_size: int) -> Tensor:
     wavelength is long, keeps f if it is short, and interpolates between.
     """
     rope = dict(config.rope_parameters)
-    kind = rope.get("rope_type", "default")
-    if rope.get("partial_rotary_factor", 1.0) != 1.0:
-        raise ValueError("torch engine: partial rotary embeddings are not supported")
     plain = 1.0 / rope["rope_theta"] ** (torch.arange(0, head_size, 2, dtype=torch.int64).float() / head_size)
-    if kind == "default":
+    if rope.get("rope_type", "default") == "default":
         return plain
-    if kind != "llama3":
-        raise ValueError(f"torch engine: RoPE type {kind!r} is not supported, only 'default' and 'llama3'")
     low, high = rope["low_freq_factor"], rope["high_freq_factor"]
     turns = rope["original_max_position_embeddings"] * plain / (2 * math.pi)
     keep = ((turns - low) / (high - low)).clamp(0, 1)
@@ -191,7 +194,9 @@ def build_decoder(
 ) -> Decoder:
     """Fuse a model's tensors. All are copied, so the learner may change its own afterwards. The head continues with the
     rows of `num_added` actions."""
-    check_config(config)
+    reason = misfit(config)
+    if reason:
+        raise ValueError(f"fused decoder: {reason}")
     shape = read_shape(config.to_dict())
     frequencies = rope_frequencies(config, shape.head_size).to(device)
 

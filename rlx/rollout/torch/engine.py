@@ -1,10 +1,13 @@
 """The torch engine: continuous batching on one device, on CPU or CUDA.
 
 Every tick each active request gets one token: those admitted this tick from the prefill of their prompt, the others
-from one decoding pass. A completion keeps all it sampled, its end-of-sequence token or stop string too. A stop string
-is matched against the tokens' bytes; if the token that completes it has text after it, that token is kept whole, for
-what was sampled is what is trained. A prompt that leaves no room in max_context gets an empty completion, stop
+from one decoding pass. A completion keeps all sampled tokens, its end-of-sequence token or stop string too. A stop
+string is matched against the tokens' bytes. The token that completes the string is kept in full, with any text after
+the string: all sampled tokens are trained. A prompt that leaves no room in max_context gets an empty completion, stop
 "context".
+
+Two runners compute logits: the fused decoder (decoder.py) for the families that it knows, and transformers' own forward
+pass and caches (forward.py) for all others.
 
 Caches. The last sampled token is not in the cache yet when a request ends. The row is settled at the next tick: parked
 (copied out) unless its session was released meanwhile, then overwritten by the last row, so active rows stay
@@ -37,7 +40,8 @@ from rlx.rollout.choice import Chooser
 from rlx.rollout.engine import Counts, WeightsError
 from rlx.rollout.row import RequestRow, Vocabulary, open_row
 from rlx.rollout.stops import token_bytes
-from rlx.rollout.torch.decoder import Decoder, build_decoder
+from rlx.rollout.torch.decoder import build_decoder, misfit
+from rlx.rollout.torch.forward import ForwardRunner
 from rlx.rollout.torch.prefix_store import PrefixStore, Saved
 from rlx.rollout.torch.runner import Runner
 from rlx.types import Completion, Request, Stop
@@ -48,6 +52,22 @@ NUM_PROMPTS = 32
 
 Finished = tuple[int, Request, Completion]
 """A completion with its place in the order of `add`."""
+
+
+def open_runner(
+    config: Any,
+    weights: Mapping[str, Tensor],
+    num_added: int,
+    num_slots: int,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> Runner | ForwardRunner:
+    """Load a model into the fused decoder if that computes it, else into transformers' own."""
+    if not misfit(config):
+        return Runner(build_decoder(config, weights, device, dtype, num_added), num_slots, device, dtype)
+    runner = ForwardRunner(config, device, dtype)
+    runner.load(config, weights, num_added)
+    return runner
 
 
 class TorchEngine:
@@ -73,7 +93,7 @@ class TorchEngine:
         self.config, self.num_slots, self.dtype = config, num_slots, dtype
         self.device = torch.device(device)
         self.vocabulary = Vocabulary(
-            num_ids=config.vocab_size, eos_ids=frozenset(eos_ids), spelled=token_bytes(tokenizer)
+            num_ids=config.get_text_config().vocab_size, eos_ids=frozenset(eos_ids), spelled=token_bytes(tokenizer)
         )
         self.counts = Counts()
         self.tick = self._num_added = 0
@@ -81,31 +101,35 @@ class TorchEngine:
         self._rows: list[RequestRow] = []
         self._active: dict[int, RequestRow | None] = {}
         """Sessions with a request under way; None while it waits."""
-        self._store = PrefixStore()
         self._longest = 0
         """The longest context that a request may come to."""
         self._prompts: dict[tuple[int, ...], Saved] = {}
         self.use(automaton)
-        self._runner = Runner(self._build(weights), num_slots, self.device, dtype)
+        self._runner = open_runner(config, weights, self._num_actions, num_slots, self.device, dtype)
+        self._store = self._new_store()
         self.version = version
 
     def load(self, weights: Mapping[str, Tensor], version: int) -> None:
         if any(not row.over for row in self._rows):
             raise ValueError("torch engine: a request is being decoded; step until it ends or release it before load")
-        self._runner.decoder = self._build(weights)
+        self._runner.load(self.config, weights, self._num_actions)
         self.version = version
         self._rows.clear()
-        self._store = PrefixStore()
+        self._store = self._new_store()
         self._prompts.clear()
 
-    def _build(self, weights: Mapping[str, Tensor]) -> Decoder:
-        num_added = 0 if self._automaton is None else self._automaton.num_added
-        return build_decoder(self.config, weights, self.device, self.dtype, num_added)
+    def _new_store(self) -> PrefixStore:
+        return PrefixStore(can_shorten=self._runner.cache.can_shorten)
+
+    @property
+    def _num_actions(self) -> int:
+        """Number of added actions."""
+        return 0 if self._automaton is None else self._automaton.num_added
 
     def use(self, automaton: Automaton | None) -> None:
         if self._active:
             raise ValueError("torch engine: a request is being decoded; step until it ends or release it before use")
-        masks = None if automaton is None else Masks(automaton, self.config.vocab_size, self.device)
+        masks = None if automaton is None else Masks(automaton, self.vocabulary.num_ids, self.device)
         self._automaton, self._chooser = automaton, Chooser(masks)
 
     def add(self, request: Request) -> None:
@@ -119,7 +143,7 @@ class TorchEngine:
         self._num_added += 1
 
     def rest(self, keep: bool = True) -> None:
-        """It stays where it is."""
+        """Nothing: weights and caches stay on the device."""
 
     def close(self) -> None:
         vars(self).clear()
@@ -194,10 +218,10 @@ class TorchEngine:
             del self._prompts[prompt]
         return logits
 
-    def _count(self, length: int, found: int, is_own: bool) -> None:
-        self.counts.num_prefilled += length - found
-        self.counts.num_reused += found if is_own else 0
-        self.counts.num_shared += 0 if is_own else found
+    def _count(self, length: int, reused: int, is_own: bool) -> None:
+        self.counts.num_prefilled += length - reused
+        self.counts.num_reused += reused if is_own else 0
+        self.counts.num_shared += 0 if is_own else reused
 
     def _compute(self, computed: list[tuple[RequestRow, Saved | None, int]]) -> Tensor:
         """Prefill what is new to each row, after what is kept of it."""

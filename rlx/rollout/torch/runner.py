@@ -5,13 +5,14 @@ Shapes: B rows, N tokens of each, V ids.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from rlx.rollout.torch.cache import Cache
-from rlx.rollout.torch.decoder import Decoder, Pass
+from rlx.rollout.torch.decoder import Decoder, Pass, build_decoder
 
 CPU_PASS = 256
 """Padded tokens in one prefill pass on CPU: activations stay in a core's cache."""
@@ -23,10 +24,14 @@ class Runner:
     """Rows are the cache's; what is in them is the engine's business."""
 
     def __init__(self, decoder: Decoder, max_rows: int, device: torch.device, dtype: torch.dtype) -> None:
-        self.decoder, self.device = decoder, device
-        self.pass_tokens = CPU_PASS if device.type == "cpu" else DEVICE_PASS
+        self.decoder, self.device, self.dtype = decoder, device, dtype
+        self.pass_tokens = pass_tokens_on(device)
         self.cache = Cache(decoder.shape, max_rows, device, dtype)
         self._rotations = decoder.rotations(0)
+
+    def load(self, config: Any, weights: Mapping[str, Tensor], num_added: int) -> None:
+        """Copy a policy's weights. Rows keep what the old weights computed."""
+        self.decoder = build_decoder(config, weights, self.device, self.dtype, num_added)
 
     def reserve(self, num_rows: int, num_columns: int) -> None:
         """Room in the cache, and in the table of rotations."""
@@ -64,8 +69,8 @@ class Runner:
         num_rows, longest = len(suffixes), max(map(len, suffixes))
         self.reserve(first_row + num_rows, max(starts) + longest)
         padded = [(start, *suffix, *(0,) * (longest - len(suffix))) for start, suffix in zip(starts, suffixes)]
-        given = torch.tensor(padded, device=self.device)
-        positions_BN, ends_B = given[:, :1], None
+        tokens = torch.tensor(padded, device=self.device)
+        positions_BN, ends_B = tokens[:, :1], None
         if longest > 1:
             positions_BN = positions_BN + torch.arange(longest, device=self.device)
             ends = [row * longest + len(suffix) - 1 for row, suffix in enumerate(suffixes)]
@@ -73,7 +78,7 @@ class Runner:
         positions_M = positions_BN.reshape(-1)
         return self.decoder.forward(
             Pass(
-                ids=given[:, 1:].reshape(-1),
+                ids=tokens[:, 1:].reshape(-1),
                 rotations=self._rotations.index_select(0, positions_M),
                 places=self.cache.places(first_row, positions_BN),
                 bias=self.cache.bias(positions_M),
@@ -82,6 +87,11 @@ class Runner:
                 ends=ends_B,
             )
         )
+
+
+def pass_tokens_on(device: torch.device) -> int:
+    """Return the number of padded tokens in one prefill pass."""
+    return CPU_PASS if device.type == "cpu" else DEVICE_PASS
 
 
 def split_passes(lengths: Sequence[int], pass_tokens: int) -> Iterator[tuple[int, int]]:

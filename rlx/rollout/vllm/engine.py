@@ -5,7 +5,8 @@ the torch engine hears them. Tokens are chosen as that engine chooses them, by a
 the same tokens, but for rounding. Log-probs are taken at temperature and mask, before top-k and top-p; a sample outside
 its automaton raises.
 
-Caches. vLLM's prefix cache finds what was computed before, in whole blocks; `release` leaves it to be evicted, `load`
+Caches. vLLM's prefix cache is off for models with recurrent layers (rlx.model.families), which compute each context
+anew. For the others it finds what was computed before, in whole blocks; `release` leaves it to be evicted, `load`
 empties it. `num_reused` counts tokens found that the session itself had computed, `num_shared` those of others.
 
 Promises. A request's random numbers are a function of its stream and the token's place. The schedule depends on the
@@ -62,9 +63,10 @@ class VllmEngine:
         """Build it as the torch engine. `max_context`: tokens of the longest session, at most what the model can hold;
         `memory`: share of the device's memory to take; `sleeps`: give it back while no session is held (CUDA)."""
         check_vllm()
-        self.max_context = min(max_context or config.max_position_embeddings, config.max_position_embeddings)
+        text = config.get_text_config()
+        self.max_context = min(max_context or text.max_position_embeddings, text.max_position_embeddings)
         self.vocabulary = Vocabulary(
-            num_ids=config.vocab_size, eos_ids=frozenset(eos_ids), spelled=token_bytes(tokenizer)
+            num_ids=text.vocab_size, eos_ids=frozenset(eos_ids), spelled=token_bytes(tokenizer)
         )
         self.counts = Counts()
         self.tick = self._num_added = 0

@@ -1,7 +1,7 @@
 """vLLM in this process, advanced step by step: its weights and requests. Only this file and start.py import vLLM.
 
 Weights. vLLM starts with dummy weights. It then takes a policy's weights as in every later load: by the model's
-`load_weights`, in place. A missing weight of the model is an error, not noise.
+`load_weights`, in place, under the names of a checkpoint. A missing weight of the model is an error, not noise.
 
 Instances. A start takes seconds and much of a device's memory, and vLLM allows a process one instance that can sleep.
 So the instance of a closed engine waits for the next engine of the same settings, for example a warm start's for its
@@ -26,7 +26,9 @@ import torch
 from torch import Tensor
 
 from rlx.model.expand import ROWS
+from rlx.model.logits import logit_shape
 from rlx.model.masks import Masks
+from rlx.model.stored import stored_form
 from rlx.protocol.automaton import Automaton
 from rlx.rollout.choice import Chooser, force
 from rlx.rollout.row import RequestRow
@@ -56,7 +58,8 @@ class Vllm:
             processor = processor_type(self.rows, self.chooser, self.chosen)
             self._llm = start_vllm(settings, processor if settings.in_process else None)
         if settings.in_process:
-            self._llm.apply_model(partial(widen, added=self.added))
+            shape = logit_shape(settings.config)
+            self._llm.apply_model(partial(widen, added=self.added, shape=shape))
 
     def use(self, automaton: Automaton | None) -> None:
         device, vocabulary = torch.device(self.settings.device), self.settings.num_ids
@@ -66,10 +69,11 @@ class Vllm:
     def load(self, weights: Mapping[str, Tensor]) -> None:
         self.wake()
         self.added[:] = [self._rows(weights)] if self.num_added else []
+        named = stored_form(self.settings.config, ((name, weights[name]) for name in weights if name != ROWS))
         if self.settings.in_process:
-            self._llm.apply_model(partial(take_weights, weights=weights))
+            self._llm.apply_model(partial(take_weights, named=named))
         else:
-            with weights_file(weights) as path:
+            with weights_file(named) as path:
                 self._llm.apply_model(partial(take_weights_file, path=path))
         if not self._llm.llm_engine.reset_prefix_cache():
             raise RuntimeError("vLLM engine: the prefix cache is in use and still holds what the old weights computed")

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from rlx.hardware.packages import how_to_get, lacks
+from rlx.model.logits import family_of
 from rlx.model.shape import read_shape
 
 REMEDY = f"{how_to_get('vllm')} on a machine with CUDA; on CPU, `make setup-cluster` and .venv-cluster/bin/rlx"
@@ -67,17 +68,25 @@ class Settings:
         return int(self.config["vocab_size"])
 
     @property
+    def caches_prefixes(self) -> bool:
+        """Flag: contexts share cached prefixes. vLLM's cache for layers with recurrent state gives wrong output and few
+        hits, and is off by default there."""
+        return not family_of(self.config).recurrent
+
+    @property
     def in_process(self) -> bool:
         """Flag: the only worker is this process."""
         return self.tensor_parallel == 1
 
 
 def config_of(config: Any) -> dict[str, Any]:
-    """Return config.json without provenance but with the class's name, which a config made by hand lacks."""
+    """Return config.json without provenance but with the class's name. A config made by hand lacks the name, and the
+    language model inside a wrapper has the wrapper's."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as NAMES
 
     tree = {key: value for key, value in config.to_dict().items() if key not in PROVENANCE}
-    return tree | {"architectures": tree.get("architectures") or [NAMES[config.model_type]]}
+    name = NAMES.get(config.model_type)
+    return tree | {"architectures": [name] if name else tree.get("architectures")}
 
 
 def launch_settings(device: str) -> dict[str, Any]:

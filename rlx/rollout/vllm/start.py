@@ -53,7 +53,7 @@ def start_vllm(settings: Settings, processor: type | None) -> Any:
             skip_tokenizer_init=True,
             load_format="dummy",
             generation_config="vllm",
-            enable_prefix_caching=True,
+            enable_prefix_caching=settings.caches_prefixes,
             async_scheduling=False,
             logprobs_mode="processed_logprobs",
             enforce_eager=settings.device == "cpu",
