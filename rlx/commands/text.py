@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlx.console import hang
 from rlx.hardware.machine import size
-from rlx.preflight.memory_amounts import Amount
+from rlx.sizing.amounts import Amount
 
 LEFT = 12
 

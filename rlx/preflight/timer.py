@@ -19,6 +19,7 @@ too."""
 CACHE = 32e6
 MEASURED = Efficiency(
     update=0.65,
+    attention=0.65,
     half_width=0.0,
     prefill=0.65,
     decode=0.65,

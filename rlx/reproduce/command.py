@@ -24,8 +24,6 @@ from rlx.evaluate.tables import has_column
 from rlx.hardware.packages import how_to_get, lacks
 from rlx.limits import MistakeError, near
 from rlx.preflight.lengths import LengthHints
-from rlx.preflight.memory import budgets
-from rlx.preflight.memory_amounts import Amount
 from rlx.preflight.metric_names import is_among, judged_by
 from rlx.preflight.prospect import Prospect
 from rlx.record.files import write_aside
@@ -47,6 +45,8 @@ from rlx.reproduce.reproduction import Reproduction, ReproductionError, refuse_w
 from rlx.reproduce.shared import Shared, shares_of
 from rlx.run.judge import judges_untrained
 from rlx.run.run import Run
+from rlx.sizing.amounts import Amount
+from rlx.sizing.budgets import budgets
 from rlx.table import Table, to_rich, to_svg
 from rlx.world import parts_of
 

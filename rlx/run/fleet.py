@@ -47,14 +47,9 @@ def servers_of(hardware: Hardware, ranks: Ranks) -> list[int]:
 
 def devices_of(hardware: Hardware, size: int, server: int) -> list[int]:
     """Return the GPU indices of a server on its machine: after the learner's, one server after another."""
-    players = hardware.players(size)
-    per_node = max(size // hardware.num_nodes, 1)
-
-    def node(number: int) -> int:
-        return players[number % len(players)] // per_node
-
-    before = sum(node(other) == node(server) for other in range(server))
-    first = per_node + before * hardware.tensor_parallel
+    node = hardware.node_of(server, size)
+    before = sum(hardware.node_of(other, size) == node for other in range(server))
+    first = max(size // hardware.num_nodes, 1) + before * hardware.tensor_parallel
     return list(range(first, first + hardware.tensor_parallel))
 
 

@@ -88,6 +88,5 @@ def num_trained(lora: Lora | None, shape: Shape) -> int:
     """All parameters, or those of the adapters, rank x (in + out) of every map that has one, and of added actions."""
     if lora is None:
         return shape.num_parameters
-    maps = shape.linear_maps
-    adapters = shape.layers * lora.rank * sum(sum(maps[name]) for name in lora.targets if name in maps)
-    return adapters + shape.added * shape.width
+    pairs = [pair for layer in shape.stack for name, pair in layer.maps.items() if name in lora.targets]
+    return lora.rank * sum(map(sum, pairs)) + shape.added * shape.width
