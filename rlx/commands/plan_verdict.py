@@ -77,9 +77,9 @@ def describe_total(prospect: Prospect) -> list[str]:
         return row("time", f"{costs[0].strip()}, as measured, for what is left after {done}")
     if prospect.main.expected.is_certain:
         longer = describe_longer(forecast) + describe_extension(forecast)
-        return row("time", f"{costs[0].strip()}, {precision(forecast.timer.is_checked)}{longer}")
+        return row("time", f"{costs[0].strip()}, {precision(forecast.timer)}{longer}")
     low, usual, most = (cost.strip() for cost in costs)
-    checked, source = precision(forecast.timer.is_checked), prospect.main.expected.usual_source
+    checked, source = precision(forecast.timer), prospect.main.expected.usual_source
     lines = row("time", f"{usual}, {checked}, if episodes are as long as usual ({source})")
     lines += row("", f"between {low}, and {most} (all that fits: {fitting(prospect)})")
     return lines + row("", HOW)

@@ -161,7 +161,7 @@ def basis(timer: Timer, device: str) -> str:
         name = timer.machine.name
         article, runs = "a" if name[0] in "BG" else "an", "" if timer.is_checked else " of other GPUs"
         source = f"{article} {name}'s published peaks and the shares of them that published runs{runs} reached"
-    return f"estimates are for episodes of that length, {precision(timer.is_checked)}, from {source}"
+    return f"estimates are for episodes of that length, {precision(timer)}, from {source}"
 
 
 def describe_forks(stage: Stage) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rlx.console import hang
 from rlx.hardware.machine import size
+from rlx.preflight.timer import Timer
 from rlx.sizing.amounts import Amount
 
 LEFT = 12
@@ -44,6 +45,8 @@ def hours(seconds: float) -> str:
     return f"{found:,.0f}" if found >= 10 else f"{found:.2g}"
 
 
-def precision(is_checked: bool) -> str:
-    """Say how far an estimate of time may be off; `is_checked`: it was compared with runs on such a machine."""
-    return "within a factor of two" if is_checked else "checked by no run on such a GPU"
+def precision(timer: Timer) -> str:
+    """Say how far an estimate of time may be off, or why nobody knows."""
+    if timer.is_checked and timer.is_dense:
+        return "within a factor of two"
+    return "checked by no run on such a GPU" if timer.is_dense else "checked by no run of such a model"

@@ -67,6 +67,11 @@ class Timer:
         """The estimates were compared with runs on such a machine (docs/scaling.md)."""
         return self.machine.name.lower() in (*MACHINES, "cpu")
 
+    @property
+    def is_dense(self) -> bool:
+        """No layer has routed experts or recurrent state, of which no run was compared."""
+        return not any(layer.experts or layer.state for layer, _ in self.shape.kinds)
+
     def step(self, hardware: Hardware, load: Load) -> StepTime:
         """Estimate one step."""
         return estimate_step(self.shape, hardware, self.machine, load, efficiency_of(hardware))

@@ -33,7 +33,7 @@ def find_misfit(hardware: Hardware, demand: Demand, found: Iterable[Budget], hav
     """Return the reason why the devices of a profile cannot hold a run; None where they can."""
     try:
         check_split(hardware, demand.shape)
-        check_budgets(hardware, found, have, adapted=demand.adapted)
+        check_budgets(hardware, found, have)
         check_share(hardware, demand, have)
     except FitError as error:
         return error
@@ -64,11 +64,11 @@ def check_split(hardware: Hardware, shape: Shape) -> None:
         )
 
 
-def check_budgets(hardware: Hardware, found: Iterable[Budget], have: int | None, *, adapted: bool) -> None:
+def check_budgets(hardware: Hardware, found: Iterable[Budget], have: int | None) -> None:
     """Refuse a run of which some budget is surely larger than a device."""
     for budget in found:
         if have is not None and budget.total.least > have:
-            raise FitError(explain(hardware, budget, have, adapted))
+            raise FitError(explain(hardware, budget, have))
 
 
 def check_share(hardware: Hardware, demand: Demand, have: int | None) -> None:
@@ -104,15 +104,13 @@ def largest_micro_batch(hardware: Hardware, demand: Demand, have: int) -> int | 
     return None
 
 
-def explain(hardware: Hardware, budget: Budget, have: int, adapted: bool) -> str:
-    """Say why a budget cannot be held, what is largest in it, and what makes that smaller."""
+def explain(hardware: Hardware, budget: Budget, have: int) -> str:
+    """Say why a budget cannot be held, and its largest amount."""
     name = max(budget.amounts, key=lambda key: budget.amounts[key].least)
     parts = ", ".join(f"{key} {size(amount.least)}" for key, amount in budget.amounts.items())
     where = f"each {hardware.device} device ({budget.name})" if hardware.device != "cpu" else budget.name
-    return (
-        f"it cannot fit: {where} needs at least {size(budget.total.least)} and has {size(have)} ({parts}); {name} "
-        f"decides: try {remedy(hardware, name, adapted)}"
-    )
+    need = f"{where} needs at least {size(budget.total.least)} and has {size(have)}"
+    return f"it cannot fit: {need} ({parts}); {name} decides"
 
 
 def verdict(

@@ -15,9 +15,8 @@ PROGRAM = 6_000_000_000
 """Bytes of one process: Python, torch and vLLM with their libraries, pinned buffers."""
 EPISODES = "episodes of a step, in every process"
 TOKEN_BYTES, POINTER = 290, 8
-"""Bytes of a sampled token at the peak, and of each id of a turn's context: processes of 16 episodes peaked at 367
-bytes a sampled token with 30 turns of 1,000, and at 1,982 with 256 turns of 64 sampled and 36 seen (this formula: 410
-and 1,890)."""
+"""Bytes of a sampled token at the peak, and of each id of a turn's context. Measured with 16 episodes: 367 bytes a
+sampled token in 30 turns of 1,000, and 1,982 in 256 turns of 64 sampled and 36 seen. This formula: 410 and 1,890."""
 WRITING = 10_000_000_000
 """Bytes of the process that writes a checkpoint: a piece of it, twice."""
 

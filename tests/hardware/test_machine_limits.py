@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-import pytest
-
 from rlx.config.check import ConfigError
 from rlx.config.compose import build_run, compose
 from rlx.config.folders import list_options, read_option
@@ -71,5 +69,5 @@ def test_a_plan_of_twenty_gpus_on_a_machine_of_eight_is_refused_in_one_line() ->
 def test_cores_are_counted_for_all_processes_of_a_machine() -> None:
     keys = {"device": "cuda", "learner": "deepspeed", "num_processes": 4, "num_threads": 4, "num_tool_workers": 8}
     Hardware(**keys, node_cores=48)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="node_cores=47: expected at least 48"):
+    with raises_naming(ValueError, "node_cores=47", "48"):
         Hardware(**keys, node_cores=47)  # type: ignore[arg-type]
