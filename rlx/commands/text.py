@@ -33,7 +33,7 @@ def short(num: int) -> str:
 
 def clock(seconds: float) -> str:
     """Spell a time in two digits: 0.25 s, 14 s, 3.5 min, 2.1 h, 4 days."""
-    for unit, scale, least in (("days", 86400, 48 * 3600), ("h", 3600, 5400), ("min", 60, 100)):
+    for unit, scale, least in (("days", 86400, 48 * 3600), ("h", 3600, 5400), ("min", 60, 99.5)):
         if seconds >= least:
             return f"{seconds / scale:.2g} {unit}" if seconds < 99.5 * scale else f"{seconds / scale:,.0f} {unit}"
     return f"{seconds:.2g} s" if seconds >= 0.01 else "0 s"

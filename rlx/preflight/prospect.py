@@ -17,6 +17,7 @@ from rlx.model.packaged import is_packaged
 from rlx.model.shape import Shape, find_file, find_positions, find_shape, why_unsized
 from rlx.preflight.devices import check_devices, check_packages
 from rlx.preflight.disk import save_seconds
+from rlx.preflight.expected import TAIL
 from rlx.preflight.forecast import Forecast
 from rlx.preflight.lengths import NO_HINTS, LengthHints
 from rlx.preflight.measured import Measured
@@ -306,10 +307,12 @@ class Prospect:
 
     @cached_property
     def longest_update(self) -> float:
-        """Seconds of an update with the longest of the expected episodes; 0 where nothing tells them."""
+        """Seconds of the longest update that a job should leave time for: with the longest of the expected episodes, or
+        four usual updates where their length is not known; 0 where no time is known."""
         if self.forecast is None:
             return 0.0
-        return max(self.forecast.timer.step(self.hardware, load).update for load in self.main.loads)
+        updates = [self.forecast.timer.step(self.hardware, load).update for load in self.main.loads]
+        return max(updates) if len(updates) == 1 else min(max(updates), TAIL * updates[1])
 
     @property
     def judges_untrained(self) -> bool:

@@ -177,7 +177,7 @@ def start(run: Run, number: int, devices: Sequence[int], token: str, first: int)
         environ.pop(name, None)
     with log.open("ab") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "rlx", "serve", f"run={folder / f'server-{first}'}", "--child"],
+            [*serve_command(run, folder / f"server-{first}"), "--child"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=file,
@@ -185,6 +185,13 @@ def start(run: Run, number: int, devices: Sequence[int], token: str, first: int)
             start_new_session=True,
         )
     return Child(number=number, process=process, log=log)
+
+
+def serve_command(run: Run, place: Path) -> list[str]:
+    """Return the command of a server, with the engine's share where the run has chosen it."""
+    share = run.hardware.engine_memory
+    chosen = [] if share is None else [f"hardware.engine_memory={share}"]
+    return [sys.executable, "-m", "rlx", "serve", f"run={place}", *chosen]
 
 
 def last_words(log: Path) -> str:

@@ -16,8 +16,8 @@ from rlx.sizing import engine
 from rlx.sizing.amounts import PROGRAM, Amount, Budget, Demand, num_trained
 from rlx.sizing.budgets import budgets
 from rlx.sizing.engine import VLLM_GRAPHS, engine_amounts, vllm_work
+from rlx.sizing.host import EPISODES, WRITING, episode_bytes, host_amounts, host_peak
 from rlx.sizing.host import PROGRAM as HOST_PROGRAM
-from rlx.sizing.host import WRITING, host_amounts, host_peak
 from rlx.sizing.learner import activation_bytes, activations, communication, head_bytes, learner_state
 
 SMALL = Shape(
@@ -288,3 +288,21 @@ def test_policies_in_engines_of_their_own_take_what_the_runs_takes(num: int) -> 
     beside = engine_amounts(profile, replace(DEMAND, num_opponents=num), None)
     assert beside.pop("other policies") == sum(alone.values(), Amount(least=0, most=0)) * num
     assert beside == alone
+
+
+@pytest.mark.parametrize(("turns", "sampled", "seen", "measured"), [(30, 1000, 0, 367), (256, 64, 36, 1982)])
+def test_episodes_on_the_host_are_near_the_measured_bytes_of_a_token(
+    turns: int, sampled: int, seen: int, measured: int
+) -> None:
+    """The peaks of a process that held 16 episodes and made a batch of them, by sampled token."""
+    context = turns * (sampled + seen) / 2
+    each = episode_bytes(16, turns * sampled, turns, context) / (16 * turns * sampled)
+    assert each == pytest.approx(measured, rel=0.15)
+
+
+def test_every_process_of_a_machine_holds_the_episodes_beside_its_program() -> None:
+    many = hardware(device="cuda", num_processes=8)
+    start = 4 * DEMAND.shape.num_parameters
+    assert host_peak(many, DEMAND, 10**10) == 8 * HOST_PROGRAM + WRITING + start + 8 * 10**10
+    assert host_amounts(many, DEMAND, 10**10)[EPISODES] == 8 * 10**10
+    assert host_amounts(hardware(), DEMAND, 10**10) == {}
