@@ -202,9 +202,17 @@ class Prospect:
         """Best configuration of the same machine that fits; None where none does."""
         if self.demand is None or self.device_memory is None:
             return None
-        timer, load = find_timer(self.hardware, self.shape), self.main.load
-        problem = {"run": self.run, "demand": self.demand, "device_memory": self.device_memory}
-        return find_fitting(Problem(**problem, timer=timer, load=load, trains=self.trains, episodes=held_bytes(load)))
+        load = self.main.load
+        problem = Problem(
+            run=self.run,
+            demand=self.demand,
+            device_memory=self.device_memory,
+            timer=find_timer(self.hardware, self.shape),
+            load=load,
+            episodes=held_bytes(load),
+            trains=self.trains,
+        )
+        return find_fitting(problem)
 
     @cached_property
     def share(self) -> Share | None:

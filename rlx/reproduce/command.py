@@ -16,6 +16,7 @@ from rlx.commands.text import between, clock, row
 from rlx.config.check import ConfigError, spell
 from rlx.config.compose import build_run, compose
 from rlx.config.folders import shipped_folder
+from rlx.config.papers import read_presets
 from rlx.console import Screen, format_count, one_line
 from rlx.evaluate.compare import name_rounds
 from rlx.evaluate.evaluate import limits_of
@@ -34,7 +35,7 @@ from rlx.report.document import HTML, Picture, Section
 from rlx.report.pictures import Distribution, figures_in
 from rlx.report.runs import read_runs
 from rlx.report.training import is_wanted
-from rlx.reproduce.against import paper_of, read_presets
+from rlx.reproduce.against import paper_of
 from rlx.reproduce.arm import Arm
 from rlx.reproduce.files import read_reproduction
 from rlx.reproduce.jobs import play_all
