@@ -312,7 +312,26 @@ def test_the_limit_of_a_step_names_a_key() -> None:
     assert "all 8,067 that fit " in first("model=qwen2_5_7b", "hardware=a100x8"), "the most that it may cost"
 
 
+def test_a_model_type_that_rlx_cannot_size_is_named_in_place_of_an_estimate() -> None:
+    words = ("model=qwen2_5_7b", "hardware=a100x8", "model.shape.model_type=dbrx")
+    said = flat(*words)
+    assert said.startswith("verdict nothing is known of memory, time or disk: ")
+    assert said.count("dbrx") >= 3, "of the verdict, the time and the model"
+    assert "GPU-hours" not in said
+    assert prospect_of(*words).forecast is None
+
+
+def test_the_share_that_was_chosen_stands_in_the_plan_with_its_reason() -> None:
+    words = ("model=qwen2_5_7b", "hardware=a100x8", "algo=grpo")
+    share = prospect_of(*words).share
+    assert share is not None
+    assert f"chosen hardware.engine_memory={share.share:g}: {share.reason}" in flat(*words)
+    assert "chosen hardware.engine_memory" not in flat(*words, "hardware.engine_memory=0.5")
+    assert "chosen hardware.engine_memory" not in flat("hardware=cpu")
+
+
 def test_numbers_for_people() -> None:
+    assert clock(99.6) == "1.7 min"
     assert [short(num) for num in (7, 1500, 71_700_000, 3 * 10**9)] == ["7", "1.5k", "71.7M", "3G"]
     assert [clock(num) for num in (0.001, 0.25, 14, 210, 7560, 400_000)] == [
         "0 s",
