@@ -9,7 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rlx.model.layers import TIED, Layer, UnsizedError, dense_layer, head_size_of, layers_of, text_config
+from rlx.model.layer import Layer, dense_layer, head_size_of
+from rlx.model.layers import TIED, UnsizedError, layers_of, text_config
 from rlx.record.files import read_json
 
 MODELS = Path(__file__).resolve().parent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlx.hardware.profile import BYTES, Hardware
 from rlx.learner.sizes import CHUNK_ELEMENTS, KEYS, bucket_elements
-from rlx.model.layers import Layer
+from rlx.model.layer import Layer
 from rlx.model.shape import Shape
 from rlx.sizing.amounts import SHORT, Amount, Demand, exactly, program, share
 
