@@ -18,8 +18,8 @@ from torch import Tensor
 
 from rlx.model.load import SHIPPED, Lora, adapt
 from rlx.model.shape import Shape, read_shape
-from rlx.preflight.memory_amounts import num_trained
-from rlx.preflight.scaling import body_parameters, head_parameters
+from rlx.preflight.scaling import head_parameters
+from rlx.sizing.amounts import num_trained
 
 TINY = {
     "model_type": "qwen3",
@@ -48,7 +48,7 @@ def model_flops(shape: Shape, length: int, *, adapted: bool) -> float:
     token of a causal sequence of T tokens sees T / 2 of them on average (12 L h d T would be all). Adapters alone
     need no gradient of N: 4 N. Recomputed activations do not count, so MFU is below what the device really does.
     """
-    num = body_parameters(shape) + head_parameters(shape)
+    num = shape.active_parameters + head_parameters(shape)
     return (4 if adapted else 6) * num + 6 * shape.layers * shape.heads * shape.head_size * length
 
 

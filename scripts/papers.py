@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rlx.config.compose import compose
-from rlx.reproduce.papers import read_presets
+from rlx.config.papers import read_presets
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "papers.md"

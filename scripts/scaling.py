@@ -10,12 +10,12 @@ from rlx.config.build import build_value
 from rlx.config.folders import read_option
 from rlx.hardware.profile import Hardware
 from rlx.model.shape import Shape, read_shape
-from rlx.preflight.devices import device_memory
-from rlx.preflight.memory import budgets
-from rlx.preflight.memory_amounts import Demand
 from rlx.preflight.peaks import MACHINES
 from rlx.preflight.scaling import estimate_step
 from rlx.preflight.step import Load, StepTime
+from rlx.sizing.amounts import Demand
+from rlx.sizing.budgets import budgets
+from rlx.sizing.share import choose_share, device_memory
 
 MODELS = ("0_5b", "1_5b", "3b", "7b", "14b", "32b", "72b")
 PROFILES = ("a100x1", "a100x8", "a100x8_async", "a100x8x2", "h100x8", "h200x8", "h200x8x2", "h200x8x2_async")
@@ -32,17 +32,20 @@ def read_profile(name: str, **changes: Any) -> Hardware:
     return hardware
 
 
-def fits(shape: Shape, hardware: Hardware, load: Load) -> bool:
-    """Tell whether even the lower bound fits."""
+def settle(shape: Shape, hardware: Hardware, load: Load) -> Hardware | None:
+    """Return the profile with the engine's share chosen; None where even the lower bound of memory does not fit."""
     context = 2 * (load.prompt + load.sampled + load.observed)
     demand = Demand(shape=shape, num_trained=shape.num_parameters, max_context=context, num_episodes=load.episodes)
     have = device_memory(hardware)
-    return have is None or all(budget.total.least <= have for budget in budgets(hardware, demand, have))
+    share = choose_share(hardware, demand, have)
+    chosen = hardware if share is None else replace(hardware, engine_memory=share.share)
+    is_small = have is None or all(budget.total.least <= have for budget in budgets(chosen, demand, have))
+    return chosen if is_small else None
 
 
 def entry(shape: Shape, profile: str, load: Load = LOAD, **changes: Any) -> str:
-    hardware = read_profile(profile, **changes)
-    if not fits(shape, hardware, load):
+    hardware = settle(shape, read_profile(profile, **changes), load)
+    if hardware is None:
         return "-"
     step = estimate_step(shape, hardware, MACHINES[profile[:4]], load)
     return f"{seconds(step.seconds)} {step.limit}"
@@ -69,7 +72,10 @@ def by_profile() -> str:
 
 def by_part(model: str, profiles: Sequence[str]) -> str:
     shape = read_model(model)
-    steps = {p: estimate_step(shape, read_profile(p), MACHINES[p[:4]], LOAD) for p in profiles}
+    settled = {p: settle(shape, read_profile(p), LOAD) for p in profiles}
+    steps = {
+        p: estimate_step(shape, chosen, MACHINES[p[:4]], LOAD) for p, chosen in settled.items() if chosen is not None
+    }
     head = ["", "decode", "prefill", "update", "messages", "optimizer", "sync", "Python", "step"]
     title = f"Seconds of each part, {model.replace('_', '.').upper()}:"
     return table(title, head, ([p, *parts(step)] for p, step in steps.items()))

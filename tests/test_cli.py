@@ -84,6 +84,7 @@ def test_a_folder_of_options_can_be_named_for_one_command(rlx_here: Command, com
         ["keys"],
         ["doctor"],
         ["train", "--cfg", "job"],
+        ["train", "--cfg", "job", "hardware=a100x8", "model=qwen2_5_0_5b"],
     ],
 )
 def test_light_commands_import_no_torch(words: list[str]) -> None:

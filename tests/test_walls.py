@@ -28,7 +28,7 @@ FLOORS = (
     ("algo", "model"),
     ("hardware",),
     ("rollout", "learner"),
-    ("evaluate",),
+    ("evaluate", "sizing"),
     ("run", "report"),
     ("train",),
     ("config",),

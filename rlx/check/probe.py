@@ -24,7 +24,6 @@ from rlx.console import Screen
 from rlx.hardware.profile import Hardware
 from rlx.hardware.ranks import find_place
 from rlx.learner.batch import Batch, collate
-from rlx.preflight.memory import sleeps
 from rlx.regular import make_inside, write_aside
 from rlx.rollout.distributed import distribute
 from rlx.run.execution import Execution, open_run, save_checkpoint
@@ -33,6 +32,7 @@ from rlx.run.resume import newest_of
 from rlx.run.run import Run
 from rlx.run.trainee import Trainee
 from rlx.run.warm import warm_model
+from rlx.sizing.budgets import sleeps
 from rlx.train import learn, stage_of, train, warm_up
 from rlx.types import Group
 

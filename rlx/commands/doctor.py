@@ -17,7 +17,7 @@ from rlx.hardware.machine import Gpu, gpus, machine_memory, num_cores, size
 from rlx.hardware.packages import core, extras, find_version, how_to_get, lacks
 from rlx.hardware.profile import Hardware
 from rlx.preflight.devices import check_devices, check_packages
-from rlx.preflight.fit import FitError
+from rlx.sizing.fit import FitError
 
 EXTRAS = ("deepspeed", "vllm", "slurm")
 """Told of even where rlx's metadata is older than its code."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,19 @@ from rlx.commands.plan_work import describe_work
 from rlx.commands.text import LEFT, between, clock, row
 from rlx.config.check import spell, visible
 from rlx.config.compose import build_run, choices_of, compose
+from rlx.config.papers import read_lengths
 from rlx.config.saved import load_tree
 from rlx.hardware.machine import size
 from rlx.hardware.profile import Hardware
 from rlx.launch.sbatch import grace_of, sbatch_script
 from rlx.preflight.checks import check_plan
 from rlx.preflight.disk import RATES
-from rlx.preflight.lengths import NO_HINTS, LengthHints
+from rlx.preflight.lengths import NO_HINTS, LengthHints, Published
 from rlx.preflight.measured import read_measured
-from rlx.preflight.memory_amounts import Budget
 from rlx.preflight.prospect import Prospect
 from rlx.record.folder import flatten
 from rlx.run.choose import Choice
+from rlx.sizing.amounts import Budget, Demand
 
 Tree = Mapping[str, Any]
 
@@ -42,17 +44,24 @@ def plan_run(words: Sequence[str] | None, given: LengthHints) -> None:
     tree = compose(rest, writes=True) if named is None else load_tree(named, rest, tracks=False)
     run = build_run(tree, Path())
     measured = None if named is None or given != NO_HINTS else read_measured(named, tree)
-    lengths = given if measured is None else measured.length_hints
+    lengths = replace(given if measured is None else measured.length_hints, published=published_lengths(rest))
     prospect = Prospect(run=run, length_hints=lengths, measured=measured)
     choices = choices_of(rest) if named is None else []
     # The estimate reads the model's folder, so it comes after the check of that folder.
     check_plan(prospect, lambda: show(describe_plan(prospect, rest, choices)))
 
 
+def published_lengths(words: Sequence[str]) -> Published | None:
+    """Return the published lengths of the episodes of the preset that these words choose, where it has some."""
+    presets = [word.partition("=")[2] for word in words if word.lstrip("+").startswith("paper=")]
+    lengths = read_lengths(presets[-1]) if presets else None
+    return None if lengths is None else Published(**lengths)
+
+
 def describe_plan(prospect: Prospect, words: Sequence[str], choices: Sequence[Choice] = ()) -> str:
     """Write the whole answer of `rlx plan`: the verdict first, then what it follows from."""
     lines = describe_verdict(prospect)
-    lines += describe_choices(choices)
+    lines += describe_choices([*choices, *choose_hardware(prospect)])
     lines += describe_settings(prospect.run.config)
     lines += describe_devices(prospect)
     lines += describe_memory(prospect)
@@ -64,6 +73,12 @@ def describe_choices(choices: Sequence[Choice]) -> list[str]:
     """Give the reason for each option that the command leaves to be chosen."""
     lines = [line for choice in choices for line in row("chosen", f"{choice.word.lstrip('+')}: {choice.reason}")]
     return [*lines, ""] if lines else []
+
+
+def choose_hardware(prospect: Prospect) -> list[Choice]:
+    """Return the values of the profile that were left to be chosen."""
+    share = prospect.share
+    return [] if share is None else [Choice("hardware.engine_memory", f"{share.share:g}", share.reason)]
 
 
 def describe_settings(tree: Tree) -> list[str]:
@@ -132,12 +147,21 @@ def describe_memory(prospect: Prospect) -> list[str]:
     """Say the model's size, and the memory of each device and machine."""
     demand = prospect.demand
     if demand is None:
-        return row("model", "its config.json is not here yet: no estimate of memory, time or disk")
-    lines = row("model", f"{demand.shape.num_parameters:,} parameters, {demand.num_trained:,} of them trained")
+        return row("model", f"{prospect.why_unsized}: no estimate of memory, time or disk")
+    lines = row("model", describe_model(demand))
     for budget, verdict in zip(prospect.budgets, prospect.verdicts):
         lines += describe_budget(budget, verdict)
-    texts = [f"each machine's own: {size(num)} for {name}" for name, num in prospect.host_amounts.items()]
+    texts = [f"each machine's own: {size(num)} for {name}" for name, num in prospect.host_amounts.items() if num]
     return lines + [line for text in texts for line in row("memory", text)]
+
+
+def describe_model(demand: Demand) -> str:
+    """Say the parameters of a model, and those that a token passes where experts are routed."""
+    shape = demand.shape
+    routed = any(layer.experts for layer in shape.stack)
+    active = f", {shape.num_active:,} of them for each token" if routed else ""
+    state = f"; a sequence has {size(shape.state)} of recurrent state" if shape.state else ""
+    return f"{shape.num_parameters:,} parameters{active}, {demand.num_trained:,} of them trained{state}"
 
 
 def describe_budget(budget: Budget, verdict: str) -> list[str]:

@@ -6,27 +6,29 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import groupby
 
-from rlx.commands.text import LEFT, between, clock, hours, precision, row
+from rlx.commands.text import between, clock, hours, precision, row
 from rlx.console import format_count
 from rlx.launch.sbatch import HOURS
 from rlx.preflight.expected import TAIL
-from rlx.preflight.fit import EngineError
 from rlx.preflight.forecast import Forecast
 from rlx.preflight.measured import ENOUGH
 from rlx.preflight.prospect import Prospect
+from rlx.preflight.search import describe_fitting
 from rlx.preflight.step import Load, StepTime
 from rlx.run.alarm import drift_warning
+from rlx.sizing.fit import EngineError
 
 REFUSED = "it will NOT"
 """Beginning of the verdict on a run that cannot start."""
 HOW = f"Say --tokens N, or plan run=DIR, a run that has taken {ENOUGH} steps."
-NO_SHAPE = "the model's config.json is not here yet"
 NO_GPU = (
     "nothing says which GPU it is: hardware.gpu=a100, h100 or h200, or another that `rlx keys hardware.gpu` lists. Of "
     "other GPUs rlx estimates memory (hardware.memory_gb) and no time; benchmarks/bench_gpu.py measures it there"
 )
 CROWDED = 0.25
 """Share of the episodes under way whose context the cache does not hold, above which the plan warns."""
+FASTER = 0.75
+"""Share of a step's time below which the plan names the configuration that is faster."""
 LIMIT_NAMES = {
     "decode": "sampling",
     "prefill": "reading prompts",
@@ -43,7 +45,8 @@ def describe_verdict(prospect: Prospect) -> list[str]:
     """Say whether the run fits, how long it takes and what limits it, and what is wrong with it."""
     fit = describe_fit(prospect)
     if fit.startswith(REFUSED):
-        return [*row("verdict", fit), *row("time", "none, as it cannot start"), ""]
+        words = row("try", describe_fitting(prospect.fitting))
+        return [*row("verdict", fit), *words, *row("time", "none, as it cannot start"), ""]
     lines = [*row("verdict", fit), *describe_total(prospect), *describe_limits(prospect)]
     return [*lines, *describe_warnings(prospect), ""]
 
@@ -51,7 +54,7 @@ def describe_verdict(prospect: Prospect) -> list[str]:
 def describe_fit(prospect: Prospect) -> str:
     """Say of the fullest budget whether it fits, and whether the engine starts."""
     if prospect.demand is None:
-        return "nothing is known of memory, time or disk: the model's config.json is not here yet"
+        return f"nothing is known of memory, time or disk: {prospect.why_unsized}"
     if isinstance(prospect.misfit, EngineError):
         return f"{REFUSED} start: {str(prospect.misfit).removeprefix('it cannot fit: ')}"
     fullest, verdict = prospect.fullest
@@ -67,17 +70,18 @@ def describe_total(prospect: Prospect) -> list[str]:
     """Say how long the run takes, or what that depends on."""
     forecast = prospect.forecast
     if forecast is None:
-        return row("time", f"no estimate: {NO_SHAPE if prospect.shape is None else NO_GPU}")
+        return row("time", f"no estimate: {prospect.why_unsized if prospect.shape is None else NO_GPU}")
     costs = [cost(prospect, load, seconds) for load, seconds in forecast.totals]
     if prospect.measured is not None and prospect.is_measured:
         done = format_count(prospect.measured.steps, "step")
         return row("time", f"{costs[0].strip()}, as measured, for what is left after {done}")
     if prospect.main.expected.is_certain:
         longer = describe_longer(forecast) + describe_extension(forecast)
-        return row("time", f"{costs[0].strip()}, {precision(forecast.timer.is_checked)}{longer}")
-    lines = row("time", "unknown, as is the length of episodes. If one samples, on average,")
-    lines += [f"{'':<{LEFT}}{each}{' (all that fits)' * (each == costs[-1])}" for each in costs]
-    lines += row("", f"{fitting(prospect)} set what fits.")
+        return row("time", f"{costs[0].strip()}, {precision(forecast.timer)}{longer}")
+    low, usual, most = (cost.strip() for cost in costs)
+    checked, source = precision(forecast.timer), prospect.main.expected.usual_source
+    lines = row("time", f"{usual}, {checked}, if episodes are as long as usual ({source})")
+    lines += row("", f"between {low}, and {most} (all that fits: {fitting(prospect)})")
     return lines + row("", HOW)
 
 
@@ -225,12 +229,24 @@ def describe_crowd(prospect: Prospect) -> list[str]:
     if num >= (1 - CROWDED) * live:
         return []
     load, most = prospect.main.load, prospect.largest_share
-    raised = f"raise hardware.engine_memory to {most}, or " if most and most > prospect.hardware.engine_memory else ""
+    raised = f"raise hardware.engine_memory to {most}, or " if most and most > prospect.hardware.engine_share else ""
     text = (
         f"an engine's cache holds {num:,} of its {live:,} episodes of {load.context_end:,} "
         f"tokens at a time, and the others wait or are read again; {raised}choose a larger profile, or shorter episodes"
     )
-    return row("CROWDED", text)
+    return row("CROWDED", text) + describe_faster(prospect)
+
+
+def describe_faster(prospect: Prospect) -> list[str]:
+    """Name words with which the same machine needs much less time for a step, and that train the same parameters."""
+    best, forecast = prospect.fitting, prospect.forecast
+    if best is None or forecast is None or best.trains_adapters:
+        return []
+    step = forecast.timer.step(prospect.hardware, prospect.main.load).seconds
+    if best.seconds > FASTER * step:
+        return []
+    text = f"a step would take {clock(best.seconds)} rather than {clock(step)} with {' '.join(best.words)}"
+    return row("FASTER", text)
 
 
 def describe_idle(prospect: Prospect) -> list[str]:

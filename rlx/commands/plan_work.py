@@ -64,8 +64,11 @@ def describe_episode(stage: Stage) -> str:
         is_copy = expected.source == "demonstrations" and load.plays
         source = f"{AFTER_COPYING:g} times its demonstrations, as nano's were" if is_copy else expected.source
         return f"{prompt}, {load.sampled:,} sampled{turns} ({source})"
-    three = [f"{one.sampled:,}" for one in stage.loads]
-    return f"{prompt}; sampled{turns}: unknown, taken as {', '.join(three[:-1])} or {three[-1]}, which is all that fits"
+    low, usual, most = (f"{length.sampled:,}" for length in stage.loads)
+    return (
+        f"{prompt}; sampled{turns}: not known, usually {usual} ({expected.usual_source}), taken as {low} to {most}, "
+        "which is all that fits"
+    )
 
 
 def describe_evaluations(prospect: Prospect) -> list[str]:
@@ -158,7 +161,7 @@ def basis(timer: Timer, device: str) -> str:
         name = timer.machine.name
         article, runs = "a" if name[0] in "BG" else "an", "" if timer.is_checked else " of other GPUs"
         source = f"{article} {name}'s published peaks and the shares of them that published runs{runs} reached"
-    return f"estimates are for episodes of that length, {precision(timer.is_checked)}, from {source}"
+    return f"estimates are for episodes of that length, {precision(timer)}, from {source}"
 
 
 def describe_forks(stage: Stage) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rlx.console import hang
 from rlx.hardware.machine import size
-from rlx.preflight.memory_amounts import Amount
+from rlx.preflight.timer import Timer
+from rlx.sizing.amounts import Amount
 
 LEFT = 12
 
@@ -32,7 +33,7 @@ def short(num: int) -> str:
 
 def clock(seconds: float) -> str:
     """Spell a time in two digits: 0.25 s, 14 s, 3.5 min, 2.1 h, 4 days."""
-    for unit, scale, least in (("days", 86400, 48 * 3600), ("h", 3600, 5400), ("min", 60, 100)):
+    for unit, scale, least in (("days", 86400, 48 * 3600), ("h", 3600, 5400), ("min", 60, 99.5)):
         if seconds >= least:
             return f"{seconds / scale:.2g} {unit}" if seconds < 99.5 * scale else f"{seconds / scale:,.0f} {unit}"
     return f"{seconds:.2g} s" if seconds >= 0.01 else "0 s"
@@ -44,6 +45,8 @@ def hours(seconds: float) -> str:
     return f"{found:,.0f}" if found >= 10 else f"{found:.2g}"
 
 
-def precision(is_checked: bool) -> str:
-    """Say how far an estimate of time may be off; `is_checked`: it was compared with runs on such a machine."""
-    return "within a factor of two" if is_checked else "checked by no run on such a GPU"
+def precision(timer: Timer) -> str:
+    """Say how far an estimate of time may be off, or why nobody knows."""
+    if timer.is_checked and timer.is_dense:
+        return "within a factor of two"
+    return "checked by no run on such a GPU" if timer.is_dense else "checked by no run of such a model"

@@ -14,6 +14,7 @@ from typing import Any
 from rlx.config.check import SPECIAL, ConfigError, Tree, is_late
 from rlx.config.made import check_made, check_promise
 from rlx.config.signature import Parameter, signature
+from rlx.run.demand import settle
 from rlx.run.run import Run
 
 ROOT_KEYS = tuple(field.name for field in fields(Run) if field.name not in ("folder", "config", "words"))
@@ -24,7 +25,7 @@ def build_run(tree: Tree, folder: Path, words: Sequence[str] = ()) -> Run:
     """A Run from a tree that `check_tree` has passed."""
     parts = {key: build_part(tree, key) for key in sorted(ROOT_KEYS, key=is_late) if key in tree}
     try:
-        return Run(**parts, folder=folder, config=tree, words=tuple(words))
+        return settle(Run(**parts, folder=folder, config=tree, words=tuple(words)))
     except ValueError as error:
         raise ConfigError(str(error)) from error
 

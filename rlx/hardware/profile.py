@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import Literal
 
-from rlx.limits import MANY, above, within
+from rlx.limits import MANY, above, refuse, within
 
 Device = Literal["cpu", "cuda"]
 Dtype = Literal["float32", "bfloat16"]
@@ -41,6 +42,12 @@ class Hardware:
     num_threads: int = 1
     """Threads of one process's matrix arithmetic; set before torch is imported."""
     device: Device = "cpu"
+    node_gpus: int | None = None
+    """GPUs of each machine; null: as many as the run needs."""
+    node_cores: int | None = None
+    """Processor cores of each machine; null: unknown."""
+    node_memory_gb: float | None = None
+    """Memory of each machine beside its GPUs; null: unknown."""
     memory_gb: float | None = None
     """Memory of one device (on cpu: of one machine), for `rlx plan`; null asks this machine."""
     gpu: GpuName | None = None
@@ -67,8 +74,9 @@ class Hardware:
     """Devices of one engine."""
     num_servers: int = 0
     """Engines in separate processes, beside the learner's; 0: each learner process has its own engine."""
-    engine_memory: float = 0.4
-    """Share of a device's memory that a vLLM engine takes for weights and cache."""
+    engine_memory: float | None = None
+    """Share of a device's memory that a vLLM engine takes for weights and cache; null: chosen by what the episodes need
+    and the learner leaves (rlx/sizing/share.py)."""
     staleness: int = 0
     """Updates that rollouts may lag behind. Above 0 the next step's rollouts run during the update, which needs
     servers."""
@@ -102,12 +110,38 @@ class Hardware:
                 f"tensor_parallel={self.tensor_parallel} beside {self.num_processes} learner processes needs "
                 "num_servers of 1 or more: engines with devices of their own"
             )
+        self.check_machine()
+
+    def check_machine(self) -> None:
+        """Refuse more GPUs or cores than each machine has."""
+        need, have = self.devices_per_node, self.node_gpus
+        if self.device == "cuda" and have is not None and need > have:
+            used = f"{self.processes_per_node} for learner processes"
+            used += f" and {need - self.processes_per_node} for engines" if need > self.processes_per_node else ""
+            refuse(
+                "node_gpus",
+                have,
+                f"at least {need}, as a machine needs {used}: fewer num_processes, num_servers or a smaller "
+                f"tensor_parallel, or more num_nodes (num_processes={self.num_processes}, "
+                f"num_servers={self.num_servers}, tensor_parallel={self.tensor_parallel})",
+            )
+        cores = self.cpus_per_task * self.processes_per_node
+        if self.node_cores is not None and cores > self.node_cores:
+            refuse(
+                "node_cores",
+                self.node_cores,
+                f"at least {cores}, as each of {self.processes_per_node} processes of a machine takes "
+                f"{self.cpus_per_task}: a smaller num_threads or num_tool_workers",
+            )
 
     def check_numbers(self) -> None:
         """Check the range of each number."""
         within(1, MANY, num_nodes=self.num_nodes, num_processes=self.num_processes)
         within(1, 1024, num_threads=self.num_threads, num_tool_workers=self.num_tool_workers)
         within(1, MANY, tensor_parallel=self.tensor_parallel, tool_ticks=self.tool_ticks)
+        within(1, 1024, node_gpus=self.node_gpus)
+        within(1, MANY, node_cores=self.node_cores)
+        above(0, MANY, node_memory_gb=self.node_memory_gb)
         within(1, MANY, num_slots=self.num_slots, num_live=self.num_live)
         within(0, MANY, num_servers=self.num_servers, staleness=self.staleness)
         within(1, 10**9, micro_batch_tokens=self.micro_batch_tokens)
@@ -119,6 +153,11 @@ class Hardware:
         """Return those of `size` processes that play: all, or one for each server where there are fewer servers."""
         num = min(size, self.num_servers) if self.num_servers else size
         return [index * size // num for index in range(num)]
+
+    def node_of(self, server: int, size: int) -> int:
+        """Return the machine of a server, where the process runs that plays with it."""
+        players = self.players(size)
+        return players[server % len(players)] // max(size // self.num_nodes, 1)
 
     @property
     def is_split(self) -> bool:
@@ -137,9 +176,21 @@ class Hardware:
         return max(TOLERANCE[self.dtype], TOLERANCE[self.learner_dtype])
 
     @property
+    def engine_share(self) -> float:
+        """Return the engine's share of a device. The default, before a share is chosen, suits most models."""
+        if self.engine_memory is not None:
+            return self.engine_memory
+        return 0.9 if self.num_servers else 0.4
+
+    @property
+    def num_engines(self) -> int:
+        """Count the engines: the servers, or one in each learner process."""
+        return self.num_servers or max(1, self.num_processes // self.tensor_parallel)
+
+    @property
     def num_devices(self) -> int:
-        """Count the devices of learner processes and servers together."""
-        return self.num_processes + self.num_servers * self.tensor_parallel
+        """Count the devices of learner processes, of servers, and of an engine beside the learner."""
+        return max(self.num_processes + self.num_servers * self.tensor_parallel, self.tensor_parallel)
 
     @property
     def processes_per_node(self) -> int:
@@ -148,8 +199,10 @@ class Hardware:
 
     @property
     def devices_per_node(self) -> int:
-        """Count the devices of learner processes and servers on each machine, spread evenly."""
-        return -(-self.num_devices // self.num_nodes)
+        """Count the devices of learner processes and servers on the machine that has most of them."""
+        servers = Counter(self.node_of(server, self.num_processes) for server in range(self.num_servers))
+        most = max(servers.values(), default=0)
+        return max(self.processes_per_node + most * self.tensor_parallel, self.tensor_parallel)
 
     @property
     def cpus_per_task(self) -> int:

@@ -15,6 +15,10 @@ MOST_DOUBLINGS = 10
 """Limit of the doublings of a warm start: a thousand times its steps."""
 
 
+USUAL_TURN, USUAL_ANSWER = 100, 200
+"""Tokens that are taken to be usual where no recipe says so."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """Settings that suit models of about one size."""
@@ -31,6 +35,10 @@ class Recipe:
     """Tokens a turn, where tools take turns."""
     answer_tokens: int
     """Tokens of the one turn of an answer in text alone."""
+    usual_turn: int = USUAL_TURN
+    """Tokens that a turn usually samples where an episode has several, for `rlx plan` where nothing else says."""
+    usual_answer: int = USUAL_ANSWER
+    """Tokens that a turn usually samples where it is the whole episode, likewise."""
     num_prompts: int
     """Tasks a step of reinforcement."""
     reinforce_lr: float

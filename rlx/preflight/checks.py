@@ -13,6 +13,7 @@ from rlx.preflight.inputs import check_cache, check_inputs, check_model, check_s
 from rlx.preflight.objective import check_objective
 from rlx.preflight.prospect import Prospect
 from rlx.preflight.recipe import check_recipe
+from rlx.preflight.search import describe_fitting
 from rlx.preflight.tasks import check_tasks
 from rlx.run.inputs import fetch_inputs
 from rlx.run.run import Run
@@ -69,9 +70,10 @@ def check_trackers(run: Run) -> None:
 
 
 def check_fit(prospect: Prospect) -> None:
-    """Refuse what its devices' memory cannot hold."""
-    if prospect.misfit is not None:
-        raise prospect.misfit
+    """Refuse what its devices' memory cannot hold, with words that fit the same machine where there are some."""
+    misfit = prospect.misfit
+    if misfit is not None:
+        raise type(misfit)(f"{misfit}; {describe_fitting(prospect.fitting)}")
 
 
 def check_benchmarks(run: Run, here: bool = True) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from rlx.hardware.machine import gpus, machine_memory
+from rlx.hardware.machine import gpus
 from rlx.hardware.packages import find_version, how_to_get, lacks
 from rlx.hardware.profile import Hardware
-from rlx.preflight.fit import FitError
+from rlx.sizing.fit import FitError
 
 CPU_VLLM = "make setup-cluster in a checkout, and start the run with .venv-cluster/bin/rlx"
 
@@ -52,12 +52,3 @@ def check_devices(hardware: Hardware, environ: Mapping[str, str] = os.environ) -
             f"the profile wants {wanted} GPUs on a machine and this one has {found}: choose a smaller profile (`rlx "
             "list hardware`), or submit it with hydra/launcher=slurm"
         )
-
-
-def device_memory(hardware: Hardware) -> int | None:
-    """Bytes of one device: as the profile says, else as this machine has it."""
-    if hardware.memory_gb is not None:
-        return int(hardware.memory_gb * 10**9)
-    if hardware.device == "cpu":
-        return machine_memory()
-    return min((gpu.memory for gpu in gpus() if gpu.memory is not None), default=None)

@@ -2,9 +2,10 @@
 
 Four sources tell a length: the user (`rlx plan --tokens 800`), a run's own metrics (rlx.preflight.measured),
 demonstrations that a stage copies, and those that its policy has just copied. An expert's bare answers tell nothing of
-a model that reasons: elsewhere the tokens of an episode are unknown, and three lengths stand for them.
+a model that reasons. Elsewhere the tokens of an episode are unknown, and a usual length stands for them: a published
+length of the preset, else the recipe's `usual_turn` or `usual_answer`. A third of it and all that fits bracket it.
 
-    --tokens | metrics.jsonl | copied demonstrations -> one length     otherwise -> a quarter, half and all that fits
+    --tokens | metrics.jsonl | copied demonstrations -> one length     otherwise -> a third of the usual, usual, all
 
 An episode has as many turns as its expert takes, or more where its tokens need them (`sampling.max_new_tokens` each).
 """
@@ -16,6 +17,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 
 from rlx.environment import Environment
+from rlx.model.recipe import USUAL_ANSWER, USUAL_TURN
 from rlx.preflight.lengths import (
     NO_HINTS,
     TOKENS,
@@ -29,6 +31,7 @@ from rlx.preflight.lengths import (
     with_turns,
 )
 from rlx.preflight.played import can_play, play_experts, unplayed_lengths, worlds_in
+from rlx.rollout.episode import World
 from rlx.run.run import Run
 from rlx.types import Sampling
 from rlx.world import trained_parts
@@ -39,8 +42,11 @@ to 220 tokens, the demonstrations 145."""
 TAIL = 4
 """The longest episode of a step has so many times the mean's tokens, or all that fits: 4.4 and 5.6 in GSM8K runs of
 verl, which fill their limit of 1,024."""
-SHARES = (0.25, 0.5, 1.0)
-"""Shares of what fits that stand for an unknown length."""
+LOW = 1 / 3
+"""Share of the usual length below it. On mathematics a reasoning model of 8B took 1,850 tokens in one run and another
+of 1.5B took 5,500 in another; answers on GSM8K take a fourth of those on harder problems."""
+USUAL_TURNS = 5
+"""Turns of an episode without an expert, within its limit: CARL's agents took 3.3 to 4.9 (its Table 4)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +56,8 @@ class Expected:
     lengths: tuple[Lengths, ...]
     source: str | None = None
     """Source of the one length; None: it is unknown."""
+    usual_source: str = ""
+    """Source of the usual one of three lengths."""
     most: int
     """Tokens that an episode may sample."""
     experts: Mapping[str, Lengths] = field(default_factory=dict)
@@ -87,9 +95,44 @@ def expect_lengths(run: Run, given: LengthHints = NO_HINTS) -> Expected:
     if factor is not None and set(weights) <= set(experts):
         copied = replace(mean, sampled=min(most, factor * mean.sampled))
         return Expected(lengths=(copied,), source="demonstrations", most=most, experts=experts)
-    thirds = (replace(mean, sampled=share * most) for share in SHARES)
-    three = tuple(in_turns(one, run.sampling.max_new_tokens, given.seen) for one in thirds)
-    return Expected(lengths=three, most=most, experts=experts, unknown=unknown)
+    usual, source = usual_lengths(run, mean, worlds, weights, experts, given)
+    tokens = min(usual.sampled, most / 2)
+    three = (replace(usual, sampled=num) for num in (LOW * tokens, tokens, most))
+    three_lengths = tuple(in_turns(one, run.sampling.max_new_tokens, given.seen) for one in three)
+    return Expected(lengths=three_lengths, usual_source=source, most=most, experts=experts, unknown=unknown)
+
+
+def usual_lengths(
+    run: Run,
+    mean: Lengths,
+    worlds: Mapping[str, World],
+    weights: Mapping[str, float],
+    experts: Mapping[str, Lengths],
+    hints: LengthHints,
+) -> tuple[Lengths, str]:
+    """Return the usual length of an episode, and its source: a published length, else the recipe's, in the turns of an
+    expert or in a usual number of turns."""
+    published = hints.published
+    if published is not None:
+        turns = hints.turns or published.turns or mean.turns
+        return replace(with_turns(mean, turns), sampled=published.tokens), published.source
+    recipe = run.model.recipe
+    answer, turn = (USUAL_ANSWER, USUAL_TURN) if recipe is None else (recipe.usual_answer, recipe.usual_turn)
+    each = {name: usual_turns(worlds[name].env, experts.get(name)) for name in weights}
+    turns = hints.turns or sum(weight * each[name] for name, weight in weights.items()) / sum(weights.values())
+    is_one = all(turn_limit(worlds[name].env) == 1 for name in weights)
+    tokens = answer if is_one else turns * turn
+    key = "usual_answer" if is_one else "usual_turn"
+    return replace(with_turns(mean, turns), sampled=tokens), f"model.recipe.{key}"
+
+
+def usual_turns(env: Environment, played: Lengths | None) -> float:
+    """Return the turns of an agent's episode: its expert's, or usual ones."""
+    if played is not None:
+        return played.turns
+    limit = turn_limit(env)
+    most = USUAL_TURNS if limit is None else -(-limit // len(env.agents))
+    return min(USUAL_TURNS, most)
 
 
 def check_hints(lengths: Lengths, given: LengthHints, context: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from rlx.limits import MANY, MistakeError
+from rlx.limits import MANY, MistakeError, above
 
 MEANS = ("prompt", "sampled", "observed", "contexts", "turns", "agents", "learners")
 TOKENS = "--tokens"
@@ -50,6 +50,18 @@ class Lengths:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Published:
+    """Lengths of a paper's episodes, which a preset's may be like."""
+
+    tokens: float
+    turns: float | None = None
+    source: str
+
+    def __post_init__(self) -> None:
+        above(0, MANY, tokens=self.tokens, turns=self.turns)
+
+
+@dataclass(frozen=True, kw_only=True)
 class LengthHints:
     """Lengths of episodes that the command line names, or that a run has measured; None where unknown."""
 
@@ -58,6 +70,8 @@ class LengthHints:
     prompt: float | None = None
     seen: float | None = None
     source: str = TOKENS
+    published: Published | None = None
+    """Usual length of a preset's episodes, which does not rule out others."""
 
     def __post_init__(self) -> None:
         for name in ("tokens", "turns", "prompt", "seen"):

@@ -44,7 +44,7 @@ def read_measured(folder: Path, tree: Mapping[str, Any]) -> Measured | None:
     """Read a run folder's figures for a plan of `tree`; None before ENOUGH steps, or where they are no figures."""
     file = folder / METRICS
     names = {"tokens": "episode/tokens", "turns": "episode/turns", "seen": "tool/tokens"}
-    lengths = {name: recent(numbers_in(file, metric)) for name, metric in names.items()}
+    lengths: dict[str, Any] = {name: recent(numbers_in(file, metric)) for name, metric in names.items()}
     times = {name: recent(numbers_in(file, f"time/{name}")) for name in ("rollout", "update", "step")}
     steps = max(numbers_in(file, "episode/tokens"), default=0)
     if lengths["tokens"] is None or times["step"] is None:

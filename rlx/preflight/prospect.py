@@ -14,25 +14,26 @@ from rlx.evaluate.evaluate import held_out
 from rlx.hardware.profile import Hardware
 from rlx.model.load import local_folder
 from rlx.model.packaged import is_packaged
-from rlx.model.shape import Shape, find_file, find_positions, find_shape
-from rlx.preflight.devices import check_devices, check_packages, device_memory
+from rlx.model.shape import Shape, find_file, find_positions, find_shape, why_unsized
+from rlx.preflight.devices import check_devices, check_packages
 from rlx.preflight.disk import save_seconds
-from rlx.preflight.fit import FitError, find_misfit, fits, largest_share, verdict
+from rlx.preflight.expected import TAIL
 from rlx.preflight.forecast import Forecast
 from rlx.preflight.lengths import NO_HINTS, LengthHints
 from rlx.preflight.measured import Measured
-from rlx.preflight.memory import budgets
-from rlx.preflight.memory_amounts import Budget, Demand, num_trained
-from rlx.preflight.memory_host import host_amounts, host_peak
 from rlx.preflight.metric_names import metrics_of
 from rlx.preflight.openings import Opening, open_task
-from rlx.preflight.scaling import num_engines
-from rlx.preflight.stage import Stage
+from rlx.preflight.search import Fitting, Problem, find_fitting
+from rlx.preflight.stage import Stage, held_bytes
 from rlx.preflight.timer import find_timer
-from rlx.protocol.drawn import added_by
-from rlx.run.policies import Frozen, distinct_policies
+from rlx.run.demand import demand_of, shape_of
 from rlx.run.rehearsed import list_rehearsed
 from rlx.run.run import Run
+from rlx.sizing.amounts import Budget, Demand, num_trained
+from rlx.sizing.budgets import budgets
+from rlx.sizing.fit import FitError, find_host_misfit, find_misfit, fits, verdict
+from rlx.sizing.host import host_amounts, host_peak
+from rlx.sizing.share import Share, choose_share, device_memory, largest_share
 from rlx.types import Task
 from rlx.world import parts_of
 
@@ -130,8 +131,13 @@ class Prospect:
     @cached_property
     def shape(self) -> Shape | None:
         """The shape with a row for every action that the model has or that the run's protocols add."""
-        stored = self.stored_shape
-        return stored and replace(stored, added=max(stored.added, len(added_by(self.run.dialects))))
+        return shape_of(self.run)
+
+    @cached_property
+    def why_unsized(self) -> str:
+        """Reason why nothing is said of memory, time or disk where the model's shape is not known."""
+        reason = why_unsized({"path": self.run.model.path, "shape": self.run.model.shape})
+        return reason or "the model's config.json is not here yet"
 
     @cached_property
     def num_positions(self) -> int | None:
@@ -156,22 +162,7 @@ class Prospect:
     @cached_property
     def demand(self) -> Demand | None:
         """Facts that memory depends on; None where the model's shape is not known yet."""
-        if self.shape is None:
-            return None
-        algos = [run.algo for run in self.runs]
-        num_head = self.shape.width + 1 if any(algo.critic for algo in algos) else 0
-        return Demand(
-            shape=self.shape,
-            num_trained=self.num_trained + num_head,
-            adapted=self.run.model.lora is not None,
-            needs_reference=any("reference" in algo.needs for algo in algos),
-            max_context=max(run.sampling.max_context for run in self.runs),
-            num_head=num_head,
-            num_episodes=self.run.algo.num_prompts
-            * (self.run.algo.sample.num_episodes + self.run.algo.sample.num_forks),
-            frozen=any(algo.frozen_policy for algo in algos),
-            num_opponents=sum(isinstance(one, Frozen) for one in distinct_policies(self.run.policies)),
-        )
+        return demand_of(self.run, self.shape)
 
     @cached_property
     def device_memory(self) -> int | None:
@@ -204,17 +195,61 @@ class Prospect:
         """Reason why the devices cannot hold the run; None where they can, or where its shape is unknown."""
         if self.demand is None:
             return None
-        return find_misfit(self.hardware, self.demand, self.budgets, self.device_memory)
+        return find_misfit(self.hardware, self.demand, self.budgets, self.device_memory) or self.host_misfit
+
+    @cached_property
+    def fitting(self) -> Fitting | None:
+        """Best configuration of the same machine that fits; None where none does."""
+        if self.demand is None or self.device_memory is None:
+            return None
+        load = self.main.load
+        problem = Problem(
+            run=self.run,
+            demand=self.demand,
+            device_memory=self.device_memory,
+            timer=find_timer(self.hardware, self.shape),
+            load=load,
+            episodes=held_bytes(load),
+            trains=self.trains,
+        )
+        return find_fitting(problem)
+
+    @cached_property
+    def share(self) -> Share | None:
+        """Share of a device that was chosen for the engine, with its reason; None where the user has chosen."""
+        config = self.run.config.get("hardware", {})
+        if config.get("engine_memory") is not None:
+            return None
+        return choose_share(replace(self.hardware, engine_memory=None), self.demand, self.device_memory)
 
     @cached_property
     def host_amounts(self) -> dict[str, int]:
-        """Memory of each machine beside its GPUs, by use."""
-        return {} if self.demand is None else host_amounts(self.hardware, self.demand)
+        """Memory of each machine beside its GPUs, by use, with episodes of the usual length."""
+        return {} if self.demand is None else host_amounts(self.hardware, self.demand, held_bytes(self.main.load))
+
+    @cached_property
+    def host_needed(self) -> int:
+        """The most of that memory that is in use at once; 0 where it is unknown."""
+        return 0 if self.demand is None else host_peak(self.hardware, self.demand, held_bytes(self.main.load))
 
     @cached_property
     def host_peak(self) -> int:
-        """The most of that memory that is in use at once; 0 where it is unknown."""
-        return 0 if self.demand is None else host_peak(self.hardware, self.demand)
+        """Memory that a batch script asks for: with episodes of twice the expected length, or of all that fits, as far
+        as a machine has so much; 0 where it is unknown."""
+        if self.demand is None:
+            return 0
+        longest = self.main.loads[-1]
+        doubled = held_bytes(longest) * (2 if self.main.expected.is_certain else 1)
+        most, have = host_peak(self.hardware, self.demand, doubled), self.hardware.node_memory_gb
+        return most if have is None else min(most, max(int(have * 10**9), self.host_needed))
+
+    @cached_property
+    def host_misfit(self) -> FitError | None:
+        """Reason why a machine's memory beside its GPUs cannot hold the run; None where it can, or is unknown."""
+        have = self.hardware.node_memory_gb
+        if have is None or not self.trains:
+            return None
+        return find_host_misfit(self.host_amounts, self.host_needed, int(have * 10**9))
 
     @cached_property
     def largest_share(self) -> float | None:
@@ -280,10 +315,12 @@ class Prospect:
 
     @cached_property
     def longest_update(self) -> float:
-        """Seconds of an update with the longest of the expected episodes; 0 where nothing tells them."""
+        """Seconds of the longest update that a job should leave time for: with the longest of the expected episodes, or
+        four usual updates where their length is not known; 0 where no time is known."""
         if self.forecast is None:
             return 0.0
-        return max(self.forecast.timer.step(self.hardware, load).update for load in self.main.loads)
+        updates = [self.forecast.timer.step(self.hardware, load).update for load in self.main.loads]
+        return max(updates) if len(updates) == 1 else min(max(updates), TAIL * updates[1])
 
     @property
     def judges_untrained(self) -> bool:
@@ -299,7 +336,7 @@ class Prospect:
 
     @property
     def num_engines(self) -> int:
-        return num_engines(self.hardware)
+        return self.hardware.num_engines
 
     @property
     def num_idle(self) -> int:

@@ -7,8 +7,8 @@ from typing import Any
 
 from rlx.config.folders import shipped_options
 from rlx.model.shape import read_shape
-from rlx.preflight.fit import FitError
 from rlx.preflight.prospect import Prospect
+from rlx.sizing.fit import FitError
 
 FAR = 4
 """Times the recipe's own size, from which on a model is too large for it."""

@@ -16,9 +16,9 @@ import math
 
 from rlx.hardware.profile import BYTES, Hardware
 from rlx.model.shape import Shape
-from rlx.preflight.memory_engine import vllm_work
 from rlx.preflight.peaks import Machine
 from rlx.preflight.step import Efficiency, Load, StepTime
+from rlx.sizing.engine import vllm_work
 
 ADAM_BYTES = 28
 """Bytes that one parameter's optimizer step moves: weight, gradient and two moments read, three written, float32."""
@@ -43,22 +43,20 @@ def estimate_step(
     )
 
 
-def body_parameters(shape: Shape) -> int:
-    """Count the parameters of the matrices that every token passes: the layers."""
-    return shape.layers * shape.layer_parameters
-
-
 def head_parameters(shape: Shape) -> int:
     return shape.vocabulary * shape.width
 
 
 def attention_flops(shape: Shape, context: float) -> float:
-    """Count one token's FLOPs forward: its query with every key, its weights with every value."""
-    return 4 * shape.layers * shape.heads * shape.head_size * context
+    """Count one token's FLOPs forward: its query with every visible key, its weights with every value."""
+    return 2 * sum(num * layer.mixed * layer.seen(context) for layer, num in shape.kinds)
 
 
-def num_engines(hardware: Hardware) -> int:
-    return hardware.num_servers or max(1, hardware.num_processes // hardware.tensor_parallel)
+def read_parameters(shape: Shape, rows: int) -> float:
+    """Count the layers' parameters that a tick of so many rows reads, with the experts that some row chooses."""
+    return sum(
+        num * (layer.linear_parameters + layer.expert_parameters * layer.chosen(rows)) for layer, num in shape.kinds
+    )
 
 
 def decode_seconds(shape: Shape, hardware: Hardware, machine: Machine, load: Load, shares: Efficiency) -> float:
@@ -77,19 +75,19 @@ def decode_seconds(shape: Shape, hardware: Hardware, machine: Machine, load: Loa
 
 def busiest(hardware: Hardware, load: Load) -> int:
     """Count the episodes of the busiest engine."""
-    return -(-load.episodes // num_engines(hardware))
+    return -(-load.episodes // hardware.num_engines)
 
 
 def cache_bytes(shape: Shape, hardware: Hardware, context: float) -> float:
-    """Count the bytes of one context's keys and values."""
-    return context * shape.cached * BYTES[hardware.dtype]
+    """Count the bytes of one context's keys, values and state."""
+    return shape.cache_bytes(context, BYTES[hardware.dtype])
 
 
 def cached_rows(shape: Shape, hardware: Hardware, machine: Machine, load: Load) -> int:
     """Count the contexts of average length that a vLLM engine's share of the memory holds, one at least."""
     if hardware.engine != "vllm" or math.isinf(machine.memory):
         return hardware.num_slots
-    room = hardware.engine_memory * machine.memory - vllm_work(hardware, shape)
+    room = hardware.engine_share * machine.memory - vllm_work(hardware, shape)
     free = hardware.tensor_parallel * room - BYTES[hardware.dtype] * shape.num_parameters
     return max(1, int(free / cache_bytes(shape, hardware, load.context)))
 
@@ -99,10 +97,10 @@ def tick_seconds(
 ) -> float:
     """Estimate one tick: a token for each of `rows` contexts."""
     number, split = BYTES[hardware.dtype], hardware.tensor_parallel
-    weights = number * (body_parameters(shape) + head_parameters(shape))
+    weights = number * (read_parameters(shape, rows) + head_parameters(shape))
     cache = rows * cache_bytes(shape, hardware, context)
     read = (weights / machine.bandwidth + cache / (machine.contexts or machine.bandwidth)) / split / shares.decode
-    flops = rows * (2 * (body_parameters(shape) + head_parameters(shape)) + attention_flops(shape, context))
+    flops = rows * (2 * (shape.active_parameters + head_parameters(shape)) + attention_flops(shape, context))
     sums = 2 * shape.layers * (shares.hop + rows * shape.width * number / machine.link) if split > 1 else 0.0
     beside = shares.tick + rows * shares.row + shape.layers * shares.layer
     return max(read, flops / split / machine.flops / shares.prefill) + sums + beside
@@ -113,7 +111,7 @@ def prefill_seconds(shape: Shape, hardware: Hardware, machine: Machine, load: Lo
     turn the whole context of an episode whose cache was given to others."""
     again = (load.turns - 1) * load.context * estimate_evicted(shape, hardware, machine, load)
     tokens = busiest(hardware, load) * load.agents * (load.prompt / load.samples + load.observed + again)
-    flops = tokens * (2 * body_parameters(shape) + attention_flops(shape, load.context))
+    flops = tokens * (2 * shape.active_parameters + attention_flops(shape, load.context))
     return flops / hardware.tensor_parallel / machine.flops / shares.prefill
 
 
@@ -127,20 +125,27 @@ def estimate_evicted(shape: Shape, hardware: Hardware, machine: Machine, load: L
 
 def compute_seconds(shape: Shape, hardware: Hardware, machine: Machine, load: Load, shares: Efficiency) -> float:
     """Estimate the arithmetic of the update, and what each layer costs whatever the size of a micro-batch."""
-    flops = update_flops(shape, hardware, load) / hardware.num_processes
+    matrices = matrix_flops(shape, hardware, load) / shares.of_update(shape)
+    attention = mixing_flops(shape, hardware, load) / shares.attention
     passes = load.epochs * (3 + hardware.recompute) + num_measured(hardware, load)
     launches = num_micro_batches(hardware, load) * shape.layers * passes
-    return flops / machine.flops / shares.of_update(shape) + launches * shares.launch
+    return (matrices + attention) / hardware.num_processes / machine.flops + launches * shares.launch
 
 
-def update_flops(shape: Shape, hardware: Hardware, load: Load) -> float:
-    """Count the FLOPs forward and backward of all tokens in each epoch, the head's at sampled tokens only and forward
-    twice (logprob.py), and of what is measured before."""
+def matrix_flops(shape: Shape, hardware: Hardware, load: Load) -> float:
+    """Count the FLOPs of the matrices, forward and backward in each epoch and forward in each measurement before. The
+    head is computed at sampled tokens only, forward twice (logprob.py). Frozen matrices get no gradient."""
     frozen, measured = 2 * (load.trained is not None), 2 * num_measured(hardware, load)
-    body = body_parameters(shape) + attention_flops(shape, load.context) / 2
     passes = load.epochs * ((8 if hardware.recompute else 6) - frozen) + measured
-    of_head = load.epochs * (8 - frozen) + measured
-    return load.tokens * passes * body + load.episodes * load.learners * load.sampled * of_head * head_parameters(shape)
+    head_passes = load.epochs * (8 - frozen) + measured
+    head = load.episodes * load.learners * load.sampled * head_passes * head_parameters(shape)
+    return load.tokens * passes * shape.active_parameters + head
+
+
+def mixing_flops(shape: Shape, hardware: Hardware, load: Load) -> float:
+    """Count the FLOPs of attention, forward and backward in each epoch and forward in each measurement before."""
+    passes = load.epochs * (8 if hardware.recompute else 6) + 2 * num_measured(hardware, load)
+    return load.tokens * passes * attention_flops(shape, load.context) / 2
 
 
 def num_measured(hardware: Hardware, load: Load) -> int:

@@ -18,6 +18,7 @@ from rlx.preflight.lengths import NO_HINTS, LengthHints, Lengths
 from rlx.preflight.openings import Opening, first_tasks, open_task
 from rlx.preflight.step import Load
 from rlx.run.run import Run
+from rlx.sizing.host import episode_bytes
 from rlx.types import Task
 from rlx.world import trained_parts
 
@@ -127,6 +128,11 @@ def episodes_a_task(sampler: Sampler, turns: int) -> float:
     forks = sampler.num_forks if sampler.forks_always else 0
     played = forks * (turns + 1) / 2 if sampler.fork_turns is None else sampler.fork_turns(turns)
     return sampler.num_episodes + played / turns
+
+
+def held_bytes(load: Load) -> int:
+    """Estimate the bytes of a step's episodes in each process."""
+    return episode_bytes(load.agents * load.episodes, load.sampled, load.turns, load.context)
 
 
 def num_tokens(load: Load) -> int:

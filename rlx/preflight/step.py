@@ -11,8 +11,11 @@ from rlx.model.shape import Shape
 class Efficiency:
     """Share of each peak that is reached, and costs that do not depend on size. The defaults are for GPUs."""
 
-    update: float = 0.36
-    """Share of the peak that products of a very wide model reach, with attention and everything between."""
+    update: float = 0.49
+    """Share of the peak that products of a very wide model reach, with everything between."""
+    attention: float = 0.42
+    """Share of the peak that attention over long contexts reaches, both ways: fitted with `update` to eleven updates of
+    prime-rl and rlx on H100 and H200, and what FlexAttention alone reached there (docs/performance.md)."""
     half_width: float = 600.0
     """Width of a model that reaches half of `update`."""
     prefill: float = 0.50

@@ -19,6 +19,7 @@ too."""
 CACHE = 32e6
 MEASURED = Efficiency(
     update=0.65,
+    attention=0.65,
     half_width=0.0,
     prefill=0.65,
     decode=0.65,
@@ -65,6 +66,11 @@ class Timer:
     def is_checked(self) -> bool:
         """The estimates were compared with runs on such a machine (docs/scaling.md)."""
         return self.machine.name.lower() in (*MACHINES, "cpu")
+
+    @property
+    def is_dense(self) -> bool:
+        """No layer has routed experts or recurrent state, of which no run was compared."""
+        return not any(layer.experts or layer.state for layer, _ in self.shape.kinds)
 
     def step(self, hardware: Hardware, load: Load) -> StepTime:
         """Estimate one step."""

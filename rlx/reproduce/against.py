@@ -8,10 +8,10 @@ from typing import Any
 
 from rlx.config.check import ConfigError
 from rlx.config.folders import shipped_folder
+from rlx.config.papers import read_presets
 from rlx.limits import near
 from rlx.report.paper import Paper, PaperSetting
 from rlx.reproduce.files import read_reproduction
-from rlx.reproduce.papers import read_presets
 from rlx.reproduce.reproduction import Reproduction
 
 

@@ -16,6 +16,7 @@ from rlx.commands.text import between, clock, row
 from rlx.config.check import ConfigError, spell
 from rlx.config.compose import build_run, compose
 from rlx.config.folders import shipped_folder
+from rlx.config.papers import read_presets
 from rlx.console import Screen, format_count, one_line
 from rlx.evaluate.compare import name_rounds
 from rlx.evaluate.evaluate import limits_of
@@ -24,8 +25,6 @@ from rlx.evaluate.tables import has_column
 from rlx.hardware.packages import how_to_get, lacks
 from rlx.limits import MistakeError, near
 from rlx.preflight.lengths import LengthHints
-from rlx.preflight.memory import budgets
-from rlx.preflight.memory_amounts import Amount
 from rlx.preflight.metric_names import is_among, judged_by
 from rlx.preflight.prospect import Prospect
 from rlx.record.folder import METRICS, RESULTS, hold_folder
@@ -42,12 +41,13 @@ from rlx.reproduce.files import read_reproduction
 from rlx.reproduce.jobs import play_all
 from rlx.reproduce.measurements import Findings, check_measured, measure_more
 from rlx.reproduce.members import Member, Runs, folders_of, last_checkpoint, members_of, words_of
-from rlx.reproduce.papers import read_presets
 from rlx.reproduce.report import Measured, cost_table, measure_runs, pictures_of, report_tables, report_text
 from rlx.reproduce.reproduction import Reproduction, ReproductionError, refuse_word
 from rlx.reproduce.shared import Shared, shares_of
 from rlx.run.judge import judges_untrained
 from rlx.run.run import Run
+from rlx.sizing.amounts import Amount
+from rlx.sizing.budgets import budgets
 from rlx.table import Table, to_rich, to_svg
 from rlx.world import parts_of
 

@@ -48,14 +48,9 @@ def servers_of(hardware: Hardware, ranks: Ranks) -> list[int]:
 
 def devices_of(hardware: Hardware, size: int, server: int) -> list[int]:
     """Return the GPU indices of a server on its machine: after the learner's, one server after another."""
-    players = hardware.players(size)
-    per_node = max(size // hardware.num_nodes, 1)
-
-    def node(number: int) -> int:
-        return players[number % len(players)] // per_node
-
-    before = sum(node(other) == node(server) for other in range(server))
-    first = per_node + before * hardware.tensor_parallel
+    node = hardware.node_of(server, size)
+    before = sum(hardware.node_of(other, size) == node for other in range(server))
+    first = max(size // hardware.num_nodes, 1) + before * hardware.tensor_parallel
     return list(range(first, first + hardware.tensor_parallel))
 
 
@@ -183,7 +178,7 @@ def start(run: Run, number: int, devices: Sequence[int], token: str, first: int)
         environ.pop(name, None)
     with open_to_append(log) as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "rlx", "serve", f"run={folder / f'server-{first}'}", "--child"],
+            [*serve_command(run, folder / f"server-{first}"), "--child"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=file,
@@ -191,6 +186,13 @@ def start(run: Run, number: int, devices: Sequence[int], token: str, first: int)
             start_new_session=True,
         )
     return Child(number=number, process=process, log=log)
+
+
+def serve_command(run: Run, place: Path) -> list[str]:
+    """Return the command of a server, with the engine's share where the run has chosen it."""
+    share = run.hardware.engine_memory
+    chosen = [] if share is None else [f"hardware.engine_memory={share}"]
+    return [sys.executable, "-m", "rlx", "serve", f"run={place}", *chosen]
 
 
 def last_words(log: Path) -> str:

@@ -147,6 +147,9 @@ class Run:
     def check_engines(self) -> None:
         """Refuse policies that cannot answer here: a second engine in a process with vLLM, and a server that several
         processes ask, or that has no rows for added actions."""
+        if self.hardware.is_split and any(isinstance(dialect, Choosing) for dialect in self.dialects.values()):
+            limit = "1 with a protocol that adds actions to the vocabulary, as another process samples"
+            refuse("hardware.tensor_parallel", self.hardware.tensor_parallel, limit)
         for name, policy in self.policies.items():
             is_served = isinstance(policy, Served)
             if is_served and self.hardware.num_processes > 1:

@@ -291,7 +291,7 @@ def build_engine(
     return VllmEngine(
         **common,
         max_context=model.max_context,
-        memory=hardware.engine_memory,
+        memory=hardware.engine_share,
         tensor_parallel=hardware.tensor_parallel,
         sleeps=hardware.num_servers == 0,
     )

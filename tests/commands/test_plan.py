@@ -13,12 +13,12 @@ from rlx.commands.text import LEFT, clock, short
 from rlx.config.compose import build_run, compose
 from rlx.preflight.checks import check_plan
 from rlx.preflight.disk import save_seconds
-from rlx.preflight.fit import FitError
 from rlx.preflight.lengths import NO_HINTS, LengthHints
 from rlx.preflight.objective import ObjectiveError
 from rlx.preflight.prospect import Prospect
 from rlx.preflight.stage import episodes_a_task
 from rlx.record.folder import flatten
+from rlx.sizing.fit import FitError
 from tests.errors import raises_naming
 
 LARGE = ["hardware=a100x8x2", "model=qwen2_5_7b", "algo=grpo", "algo.loss.kl=0.1", "steps=3"]
@@ -198,11 +198,12 @@ def test_the_verdict_comes_first() -> None:
     assert first("model.path=nobody/nothing").startswith("verdict nothing is known")
 
 
-def test_one_time_where_the_length_is_known_and_three_where_it_is_not() -> None:
+def test_one_time_where_the_length_is_known_and_a_usual_one_in_a_bracket_where_it_is_not() -> None:
     large = ("model=qwen2_5_7b", "hardware=a100x8x2", "algo=ppo")
     unknown = first(*large)
-    assert "time unknown, as is the length of episodes" in unknown
+    assert re.search(r"time [\d,]+ tokens: .* if episodes are as long as usual \(model\.recipe\.usual_turn\)", unknown)
     assert len(re.findall(r"[\d,]+ tokens: [\d.]+ \w+, [\d,.]+ GPU-hours", unknown)) == 3
+    assert "(all that fits: sampling.max_new_tokens=" in unknown
     assert "--tokens N" in unknown
     known = first(*large, given=LengthHints(tokens=800))
     assert len(re.findall(r"[\d,]+ tokens: ", known)) == 1
@@ -271,11 +272,15 @@ def test_what_a_run_does_beside_its_steps_is_told_and_counted() -> None:
 
 def test_a_run_that_cannot_start_says_so_first_with_a_key_that_works() -> None:
     words = ("model=qwen2_5_14b", "+model/lora=r32", "hardware=h100x1")
-    said = first(*words)
+    assert not first(*words).startswith("verdict it will NOT"), "the share is chosen"
+    said = first(*words, "hardware.engine_memory=0.4")
     assert said.startswith("verdict it will NOT start: hardware.engine_memory=0.4 of 80.0 GB is 32.0 GB")
     assert "time none, as it cannot start" in said
     for way in re.findall(r"hardware\.engine_memory=0\.[\d]+", said)[1:]:
         assert not first(*words, way).startswith("verdict it will NOT"), way
+    (tried,) = re.findall(r"try these words fit this machine: (.+?) time none", said)
+    assert "hardware.engine_memory=null" in tried
+    assert first(*words, "hardware.engine_memory=0.4", *tried.split()).startswith("verdict fits")
     full = first(*words, "hardware.engine_memory=0.5")
     (way,) = re.findall(r"if so, (hardware\.micro_batch_tokens=\d+)", full)
     assert first(*words, "hardware.engine_memory=0.5", way).startswith("verdict fits")
@@ -290,7 +295,8 @@ def test_a_context_that_no_episode_can_use_is_told_with_its_keys() -> None:
 
 def test_a_cache_that_holds_few_of_the_episodes_is_told_with_a_share_that_fits() -> None:
     words = ("model=qwen2_5_7b", "+model/lora=r32", "hardware=h100x1", "env=math", "sampling.max_new_tokens=8000")
-    said = first(*words)
+    tokens = LengthHints(tokens=7000)
+    said = first(*words, "hardware.engine_memory=0.3", given=tokens)
     assert "CROWDED an engine's cache holds " in said
     (share,) = re.findall(r"raise hardware\.engine_memory to (0\.\d+)", said)
     assert first(*words, f"hardware.engine_memory={share}").startswith("verdict fits")
@@ -298,15 +304,34 @@ def test_a_cache_that_holds_few_of_the_episodes_is_told_with_a_share_that_fits()
 
 
 def test_the_limit_of_a_step_names_a_key() -> None:
-    assert "sampling (63%); a lower sampling.max_new_tokens" in first("model=qwen2_5_0_5b", "hardware=h100x1")
+    assert "sampling (67%); a lower sampling.max_new_tokens" in first("model=qwen2_5_0_5b", "hardware=h100x1")
     served = first("model=qwen2_5_72b", "hardware=h200x8x2_async")
-    assert "the weights' way to the engines (52%); a larger algo.num_prompts" in served
+    assert "the weights' way to the engines (57%); a larger algo.num_prompts" in served
     small = ("model=qwen2_5_0_5b", "hardware=a100x1", "algo.num_samples=64")
     assert "hardware.recompute=false saves a fifth of the update and fits" in first(*small)
     assert "all 8,067 that fit " in first("model=qwen2_5_7b", "hardware=a100x8"), "the most that it may cost"
 
 
+def test_a_model_type_that_rlx_cannot_size_is_named_in_place_of_an_estimate() -> None:
+    words = ("model=qwen2_5_7b", "hardware=a100x8", "model.shape.model_type=dbrx")
+    said = flat(*words)
+    assert said.startswith("verdict nothing is known of memory, time or disk: ")
+    assert said.count("dbrx") >= 3, "of the verdict, the time and the model"
+    assert "GPU-hours" not in said
+    assert prospect_of(*words).forecast is None
+
+
+def test_the_share_that_was_chosen_stands_in_the_plan_with_its_reason() -> None:
+    words = ("model=qwen2_5_7b", "hardware=a100x8", "algo=grpo")
+    share = prospect_of(*words).share
+    assert share is not None
+    assert f"chosen hardware.engine_memory={share.share:g}: {share.reason}" in flat(*words)
+    assert "chosen hardware.engine_memory" not in flat(*words, "hardware.engine_memory=0.5")
+    assert "chosen hardware.engine_memory" not in flat("hardware=cpu")
+
+
 def test_numbers_for_people() -> None:
+    assert clock(99.6) == "1.7 min"
     assert [short(num) for num in (7, 1500, 71_700_000, 3 * 10**9)] == ["7", "1.5k", "71.7M", "3G"]
     assert [clock(num) for num in (0.001, 0.25, 14, 210, 7560, 400_000)] == [
         "0 s",

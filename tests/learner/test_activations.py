@@ -19,8 +19,8 @@ from rlx.learner.packing import pack
 from rlx.learner.scorer import Scorer
 from rlx.learner.shares import shares, units
 from rlx.model.shape import read_shape
-from rlx.preflight.memory_amounts import Demand
-from rlx.preflight.memory_learner import activation_bytes
+from rlx.sizing.amounts import Demand
+from rlx.sizing.learner import activation_bytes
 from rlx.types import Group, Task, Trajectory
 
 ERROR = {False: (0.98, 1.02), True: (0.9, 1.1)}

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from rlx.commands.plan import describe_plan
+from rlx.commands.plan import describe_plan, published_lengths
 from rlx.commands.plan_work import describe_episode, describe_stage
 from rlx.config.compose import build_run, compose
 from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.model.load import Model, load_tokenizer
-from rlx.preflight.expected import AFTER_COPYING, expect_lengths
-from rlx.preflight.lengths import LengthError, LengthHints, Lengths, in_turns, mean_of
+from rlx.preflight.expected import AFTER_COPYING, LOW, USUAL_TURNS, expect_lengths
+from rlx.preflight.lengths import LengthError, LengthHints, Lengths, Published, in_turns, mean_of
 from rlx.preflight.played import (
     Played,
     encoder,
@@ -96,7 +97,9 @@ def test_an_expert_tells_nothing_of_a_model_that_may_think() -> None:
     words = ("env=game/guess_the_number", "algo=rebn", "protocol=tags", "warm_start=none")
     found = expect_lengths(run_of(*words))
     assert not found.is_certain
-    assert [lengths.sampled for lengths in found.lengths] == [found.most / 4, found.most / 2, found.most]
+    usual = experts_of(run_of(*words))[""].lengths.turns * 70
+    assert [lengths.sampled for lengths in found.lengths] == pytest.approx([LOW * usual, usual, found.most])
+    assert found.usual_source == "model.recipe.usual_turn"
     terse = expect_lengths(run_of(*words[:2], "model=qwen2_5_7b", "warm_start=none", "protocol=direct"))
     assert not terse.is_certain, "nor of one that has copied none of it"
 
@@ -155,7 +158,8 @@ def test_an_episode_has_the_turns_that_its_tokens_need_and_no_more_tokens_than_i
     run = run_of(*ROOM, "sampling.max_new_tokens=64")
     expert, found = experts_of(run)[""].lengths, expect_lengths(run)
     assert found.most == 64 * 64
-    assert [(one.sampled, one.turns) for one in found.lengths] == [(1024, 16), (2048, 32), (4096, 64)]
+    expected = [(LOW * 2048, LOW * 32), (2048, 32), (4096, 64)]  # turns of 500 tokens do not fit: half of what does
+    assert [(one.sampled, one.turns) for one in found.lengths] == [pytest.approx(pair) for pair in expected]
     for one in found.lengths:
         assert one.observed / (one.turns - 1) == pytest.approx(expert.observed / (expert.turns - 1))
     assert found.lengths[-1].contexts > 10 > expert.contexts, "the window forgets again and again"
@@ -168,8 +172,9 @@ def test_turns_that_are_fixed_for_a_step_bound_its_tokens() -> None:
     pytest.importorskip("minigrid")
     run = run_of(*ROOM, "sampling.max_new_tokens=64", "algo.num_turns=128", "algo.num_prompts=128")
     (stage,) = Prospect(run=run).stages
-    assert [load.episodes * load.turns for load in stage.loads] == [128] * 3
-    assert [load.episodes * load.sampled for load in stage.loads] == [128 * 64] * 3
+    assert [load.episodes for load in stage.loads] == [math.ceil(128 / load.turns) for load in stage.loads]
+    assert [load.turns for load in stage.loads] == [11, 32, 64]
+    assert [load.episodes * load.sampled for load in stage.loads[1:]] == [128 * 64] * 2
 
 
 @pytest.mark.parametrize(
@@ -239,6 +244,37 @@ def test_what_tools_say_counts_as_given_whatever_the_number_of_turns() -> None:
 def test_a_hint_that_no_context_holds_is_refused(name: str, value: float) -> None:
     with raises_naming(LengthError, f"--{name} {value:,.0f}", "sampling.max_context=32,000"):
         expect_lengths(run_of("+paper=carl_3b"), LengthHints(**{name: value}))
+
+
+def test_an_unknown_length_is_bracketed_by_the_usual_one_of_models_like_it() -> None:
+    """An answer of a model that thinks is long, a turn of several is shorter, and a paper's own length comes first."""
+    thinks = expect_lengths(run_of("model=qwen3_4b_instruct", "env=math", "algo=grpo"))
+    assert [round(one.sampled) for one in thinks.lengths] == [1667, 5000, 12288]
+    assert thinks.usual_source == "model.recipe.usual_answer"
+    plain = expect_lengths(run_of("model=qwen2_5_7b_instruct", "env=math", "algo=grpo"))
+    assert plain.usual.sampled == 500
+    paper = Published(tokens=1543.1, turns=4.9, source="Table 4")
+    found = expect_lengths(run_of("+paper=carl_4b_reasoning"), LengthHints(published=paper))
+    assert (found.usual.sampled, found.usual.turns, found.usual_source) == (1543.1, 4.9, "Table 4")
+    assert found.lengths[-1].sampled == found.most == 310_000
+    unplayed = expect_lengths(run_of("+paper=carl_4b_reasoning"))
+    assert (unplayed.usual.turns, unplayed.usual.sampled) == (USUAL_TURNS, USUAL_TURNS * 500)
+
+
+def test_the_presets_lengths_are_those_of_the_registry() -> None:
+    assert published_lengths(["+paper=carl_4b_reasoning", "seed=1"]) == Published(
+        tokens=1543.1, turns=4.9, source="GRPO's agents after training, Table 4"
+    )
+    assert published_lengths(["+paper=tool_rloo"]) is None
+    assert published_lengths(["env=math"]) is None
+
+
+def test_longer_episodes_are_no_cheaper_where_a_step_counts_turns() -> None:
+    forecast = Prospect(run=run_of("+paper=gem_game")).forecast
+    assert forecast is not None
+    seconds = [total for _, total in forecast.totals]
+    assert seconds == sorted(seconds)
+    assert seconds[-1] > 3 * seconds[0]
 
 
 def test_every_turn_of_a_standalone_protocol_has_a_context_of_its_own() -> None:

@@ -83,7 +83,7 @@ STEPS = {
         seconds=215,
         source="the same page, average sequence 3,207 of 4,096",
         hardware={
-            "num_nodes": 4,
+            "num_nodes": 8,
             "num_processes": 32,
             "zero_stage": 3,
             "num_servers": 8,
@@ -94,16 +94,17 @@ STEPS = {
     ),
 }
 
-PRIME = "github.com/PrimeIntellect-ai/prime-rl, benchmarks/results/BENCHMARKS.md of 2026-02-07"
+PRIME = "github.com/PrimeIntellect-ai/prime-rl, benchmarks/baselines/*.json of commit 32adbba8, step_time"
 UPDATES = {
-    "0.6B, 16k, 1 H100": (model("qwen3_0_6b"), 1, 16_384, None, 11_900),
-    "0.6B, 64k, 1 H100": (model("qwen3_0_6b"), 1, 65_536, None, 10_150),
+    "0.6B, 16k, 1 H100": (model("qwen3_0_6b"), 1, 16_384, None, 16_450),
+    "0.6B, 64k, 1 H100": (model("qwen3_0_6b"), 1, 65_536, None, 10_765),
     "4B LoRA, 16k, 1 H100": (model("qwen3_4b"), 1, 16_384, 33_000_000, 6_230),
     "4B LoRA, 64k, 1 H100": (model("qwen3_4b"), 1, 65_536, 33_000_000, 4_160),
-    "4B, 16k, 8 H100": (model("qwen3_4b"), 8, 16_384, None, 26_030),
-    "4B, 64k, 8 H100": (model("qwen3_4b"), 8, 65_536, None, 28_970),
+    "4B, 16k, 8 H100": (model("qwen3_4b"), 8, 16_384, None, 55_900),
+    "4B, 64k, 8 H100": (model("qwen3_4b"), 8, 65_536, None, 34_600),
 }
-"""Tokens a second of prime-rl's RL trainer, two micro-batches of one sequence a GPU."""
+"""Tokens a second of an update of prime-rl's RL trainer, two micro-batches of one sequence a GPU: of its `step_time`,
+which holds forward, backward and the optimizer. Its `throughput` counts the broadcast of the weights too."""
 
 OURS = {
     "0.6B, 16k": ("qwen3_0_6b", 16_384, None, 1.72),
@@ -137,7 +138,7 @@ def test_a_step_is_estimated_within_a_factor_of_two_of_what_was_published(name: 
 
 
 @pytest.mark.parametrize("name", UPDATES)
-def test_an_update_is_estimated_within_a_factor_of_two_of_what_was_published(name: str) -> None:
+def test_an_update_is_estimated_within_a_third_of_what_was_published(name: str) -> None:
     shape, gpus, length, trained, published = UPDATES[name]
     many = {"num_processes": gpus, "zero_stage": 3} if gpus > 1 else {"learner": "torch", "num_processes": 1}
     stage = {"zero_stage": 0} if gpus == 1 else {}
@@ -145,13 +146,13 @@ def test_an_update_is_estimated_within_a_factor_of_two_of_what_was_published(nam
     episodes = 2 * gpus
     load = Load(episodes=episodes, samples=1, prompt=1, sampled=length, observed=0, plays=False, trained=trained)
     found = episodes * length / estimate_step(shape, hardware, H100, load).update
-    assert 0.5 < found / published < 2
+    assert 1 / 1.33 < found / published < 1.33
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_an_update_is_estimated_within_a_half_of_what_we_measured(name: str) -> None:
+def test_an_update_is_estimated_within_a_third_of_what_we_measured(name: str) -> None:
     shape, length, trained, measured = OURS[name]
     hardware = profile(num_processes=1, learner="torch", zero_stage=0, micro_batch_tokens=length, importance_cap=None)
     load = Load(episodes=2, samples=1, prompt=1, sampled=length, observed=0, plays=False, trained=trained)
     found = estimate_step(model(shape), hardware, H200, load).update
-    assert 1 / 1.5 < found / measured < 1.5
+    assert 1 / 1.33 < found / measured < 1.33

@@ -9,9 +9,9 @@ import pytest
 
 from rlx.config.compose import build_run, compose
 from rlx.config.folders import read_option, shipped_options
-from rlx.preflight.fit import FitError
 from rlx.preflight.prospect import Prospect
 from rlx.preflight.recipe import check_recipe
+from rlx.sizing.fit import FitError
 from tests.errors import raises_naming
 
 

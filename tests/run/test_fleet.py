@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 import torch
 
+from rlx.config.compose import build_run, compose
 from rlx.hardware.profile import Hardware
 from rlx.hardware.ranks import Ranks
 from rlx.learner.batch import collate
 from rlx.rollout.remote.engine import RemoteEngine
 from rlx.rollout.remote.link import ServerError, link_all
-from rlx.run.fleet import Fleet, devices_of, given_addresses, last_words, open_fleet, servers_of
+from rlx.run.fleet import Fleet, devices_of, given_addresses, last_words, open_fleet, serve_command, servers_of
 from rlx.run.trainee import Policy, Trainee, build_policy, build_trainee
 from rlx.types import Group
 from tests.errors import raises_naming
@@ -223,3 +224,12 @@ def test_a_server_needs_a_secret() -> None:
     _, told = server.communicate(timeout=120)
     assert server.returncode == 1
     assert told.splitlines()[-1].startswith("rlx: rollout servers need a secret: set RLX_SERVER_TOKEN")
+
+
+def test_a_server_gets_the_share_that_the_run_has_chosen(tmp_path: Path) -> None:
+    words = ["hardware=a100x8_async", "model=qwen2_5_7b", "algo=grpo", "warm_start=none"]
+    run = build_run(compose(words), tmp_path)
+    assert run.hardware.engine_memory is not None
+    assert serve_command(run, tmp_path)[-1] == f"hardware.engine_memory={run.hardware.engine_memory}"
+    plain = build_run(compose(["hardware=cpu_async"]), tmp_path)
+    assert serve_command(plain, tmp_path)[-1] == f"run={tmp_path}"

@@ -21,9 +21,9 @@ a bucket to collect them in.
 from __future__ import annotations
 
 from rlx.hardware.profile import Hardware
-from rlx.preflight.memory_amounts import Amount, Budget, Demand, exactly, program
-from rlx.preflight.memory_engine import VLLM_GRAPHS, cache_notes, engine_amounts
-from rlx.preflight.memory_learner import learner_amounts
+from rlx.sizing.amounts import Amount, Budget, Demand, exactly, program
+from rlx.sizing.engine import VLLM_GRAPHS, cache_notes, engine_amounts
+from rlx.sizing.learner import learner_amounts
 
 
 def budgets(hardware: Hardware, demand: Demand, have: int | None, *, trains: bool = True) -> list[Budget]:

@@ -88,6 +88,6 @@ def num_trained(lora: Lora | None, shape: Shape) -> int:
     """All parameters, or those of the adapters, rank x (in + out) of every map that has one, and of added actions."""
     if lora is None:
         return shape.num_parameters
-    maps = shape.linear_maps
-    adapters = shape.layers * lora.rank * sum(sum(maps[name]) for name in (lora.targets or maps) if name in maps)
-    return adapters + shape.added * shape.width
+    names = {name.rpartition(".")[2] for name in lora.targets or shape.adapted}
+    pairs = [pair for layer in shape.stack for name, pair in layer.maps.items() if name in names]
+    return lora.rank * sum(map(sum, pairs)) + shape.added * shape.width

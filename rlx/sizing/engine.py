@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlx.hardware.profile import BYTES, Hardware
 from rlx.model.shape import Shape
-from rlx.preflight.memory_amounts import SHORT, Amount, Demand, exactly
+from rlx.sizing.amounts import SHORT, Amount, Demand, exactly
 
 VLLM_GRAPHS = 1_000_000_000
 """CUDA graphs of a vLLM engine, which stay while it sleeps."""
@@ -22,7 +22,7 @@ def engine_amounts(hardware: Hardware, demand: Demand, have: int | None) -> dict
         beside = sum(one.values(), exactly(0)) * demand.num_opponents
         return one | ({"other policies": beside} if demand.num_opponents else {})
     work = vllm_work(hardware, demand.shape)
-    room = context if have is None else max(context, int(hardware.engine_memory * have) - weights - work)
+    room = context if have is None else max(context, int(hardware.engine_share * have) - weights - work)
     return {"engine weights": exactly(weights), "engine work": exactly(work), "KV cache": exactly(room)}
 
 
@@ -40,15 +40,15 @@ def slots(hardware: Hardware, context: int, max_context: int) -> dict[str, Amoun
 def vllm_work(hardware: Hardware, shape: Shape) -> int:
     """Count the bytes of a vLLM engine on a GPU beside weights and cache: graphs, its largest pass (gate and up, their
     product, four vectors of the residual width), and a float32 logit of every slot and token three times."""
-    wide = -(-3 * shape.feed_forward // hardware.tensor_parallel) + 4 * shape.width
+    widest = max(layer.wide for layer in shape.stack)
+    wide = -(-3 * widest // hardware.tensor_parallel) + 4 * shape.width
     logits = 3 * 4 * hardware.num_slots * (shape.vocabulary + shape.added)
     return VLLM_GRAPHS + STEP_TOKENS * BYTES[hardware.dtype] * wide + logits
 
 
 def context_bytes(hardware: Hardware, demand: Demand) -> int:
-    """Keys and values of one full context on each device of an engine; no head is split."""
-    heads = -(-demand.shape.key_heads // hardware.tensor_parallel)
-    return 2 * demand.shape.layers * heads * demand.shape.head_size * BYTES[hardware.dtype] * demand.max_context
+    """Count the bytes of one full context on each device of an engine: keys, values and recurrent state."""
+    return round(demand.shape.cache_bytes(demand.max_context, BYTES[hardware.dtype], hardware.tensor_parallel))
 
 
 def cache_notes(hardware: Hardware, demand: Demand, have: int | None) -> tuple[str, ...]:

@@ -5,20 +5,18 @@ not refused."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from rlx.hardware.machine import size
 from rlx.hardware.profile import Hardware
 from rlx.limits import MistakeError
 from rlx.model.shape import Shape
-from rlx.preflight.memory import budgets
-from rlx.preflight.memory_amounts import Budget, Demand
-from rlx.preflight.memory_engine import engine_amounts
+from rlx.sizing.amounts import Budget, Demand
+from rlx.sizing.budgets import budgets
+from rlx.sizing.engine import engine_amounts
+from rlx.sizing.share import largest_share, least_share
 
-MOST_SHARE = 0.95
-"""Share of a device that a remedy may fill, as the figures are estimates."""
 LEAST_MICRO_BATCH = 512
 """Tokens of a micro-batch below which a GPU waits for its own launches."""
 
@@ -35,11 +33,22 @@ def find_misfit(hardware: Hardware, demand: Demand, found: Iterable[Budget], hav
     """Return the reason why the devices of a profile cannot hold a run; None where they can."""
     try:
         check_split(hardware, demand.shape)
-        check_budgets(hardware, found, have, adapted=demand.adapted)
+        check_budgets(hardware, found, have)
         check_share(hardware, demand, have)
     except FitError as error:
         return error
     return None
+
+
+def find_host_misfit(amounts: Mapping[str, int], peak: int, have: int) -> FitError | None:
+    """Return the reason why a machine's memory beside its GPUs cannot hold a run; None where it can."""
+    if peak <= have:
+        return None
+    parts = ", ".join(f"{name} {size(amount)}" for name, amount in amounts.items())
+    return FitError(
+        f"it cannot fit: each machine's own memory needs {size(peak)} and has {size(have)} "
+        f"(hardware.node_memory_gb; {parts})"
+    )
 
 
 def check_split(hardware: Hardware, shape: Shape) -> None:
@@ -55,11 +64,11 @@ def check_split(hardware: Hardware, shape: Shape) -> None:
         )
 
 
-def check_budgets(hardware: Hardware, found: Iterable[Budget], have: int | None, *, adapted: bool) -> None:
+def check_budgets(hardware: Hardware, found: Iterable[Budget], have: int | None) -> None:
     """Refuse a run of which some budget is surely larger than a device."""
     for budget in found:
         if have is not None and budget.total.least > have:
-            raise FitError(explain(hardware, budget, have, adapted))
+            raise FitError(explain(hardware, budget, have))
 
 
 def check_share(hardware: Hardware, demand: Demand, have: int | None) -> None:
@@ -67,25 +76,14 @@ def check_share(hardware: Hardware, demand: Demand, have: int | None) -> None:
     if have is None or hardware.engine != "vllm" or hardware.device != "cuda":
         return
     least = sum(amount.least for amount in engine_amounts(hardware, demand, have).values())
-    if least > hardware.engine_memory * have:
-        needed, most = math.ceil(100 * least / have) / 100, largest_share(hardware, demand, have)
+    if least > hardware.engine_share * have:
+        needed, most = least_share(hardware, demand, have), largest_share(hardware, demand, have)
         better = f"hardware.engine_memory={most}, or at least " if most is not None and most > needed else ""
         raise EngineError(
-            f"it cannot fit: hardware.engine_memory={hardware.engine_memory} of {size(have)} is "
-            f"{size(int(hardware.engine_memory * have))}, and weights, work and one context of {demand.max_context:,} "
+            f"it cannot fit: hardware.engine_memory={hardware.engine_share} of {size(have)} is "
+            f"{size(int(hardware.engine_share * have))}, and weights, work and one context of {demand.max_context:,} "
             f"tokens take {size(least)}: try {better}hardware.engine_memory={needed}"
         )
-
-
-def largest_share(hardware: Hardware, demand: Demand, have: int) -> float | None:
-    """Return the largest `engine_memory`, in steps of 0.05, that leaves a twentieth of the device free beside what the
-    learner keeps there; None where no share does."""
-    for step in range(19, 0, -1):
-        share = step / 20
-        found = budgets(replace(hardware, engine_memory=share), demand, have)
-        if share <= MOST_SHARE and all(b.total.most <= MOST_SHARE * have for b in found if "KV cache" in b.amounts):
-            return share
-    return None
 
 
 def fits(hardware: Hardware, demand: Demand | None, have: int | None) -> bool:
@@ -106,15 +104,13 @@ def largest_micro_batch(hardware: Hardware, demand: Demand, have: int) -> int | 
     return None
 
 
-def explain(hardware: Hardware, budget: Budget, have: int, adapted: bool) -> str:
-    """Say why a budget cannot be held, what is largest in it, and what makes that smaller."""
+def explain(hardware: Hardware, budget: Budget, have: int) -> str:
+    """Say why a budget cannot be held, and its largest amount."""
     name = max(budget.amounts, key=lambda key: budget.amounts[key].least)
     parts = ", ".join(f"{key} {size(amount.least)}" for key, amount in budget.amounts.items())
     where = f"each {hardware.device} device ({budget.name})" if hardware.device != "cpu" else budget.name
-    return (
-        f"it cannot fit: {where} needs at least {size(budget.total.least)} and has {size(have)} ({parts}); {name} "
-        f"decides: try {remedy(hardware, name, adapted)}"
-    )
+    need = f"{where} needs at least {size(budget.total.least)} and has {size(have)}"
+    return f"it cannot fit: {need} ({parts}); {name} decides"
 
 
 def verdict(

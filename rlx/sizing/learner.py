@@ -1,11 +1,12 @@
-"""Estimate the bytes of one learner process during an update; memory.py has the formulas."""
+"""Estimate the bytes of one learner process during an update; budgets.py has the formulas."""
 
 from __future__ import annotations
 
 from rlx.hardware.profile import BYTES, Hardware
 from rlx.learner.sizes import CHUNK_ELEMENTS, KEYS, bucket_elements
+from rlx.model.layer import Layer
 from rlx.model.shape import Shape
-from rlx.preflight.memory_amounts import SHORT, Amount, Demand, exactly, program, share
+from rlx.sizing.amounts import SHORT, Amount, Demand, exactly, program, share
 
 LIVE_ELEMENTS = 1_050_000_000
 """Weights that ZeRO 3 may keep gathered for their next use, with those that it fetches early: DeepSpeed's defaults."""
@@ -30,7 +31,7 @@ def learner_state(hardware: Hardware, demand: Demand) -> dict[str, int]:
     num = model + (trained if demand.adapted else demand.num_head)
     low, spread = hardware.learner_dtype != "float32", hardware.learner == "deepspeed"
     number, stage = BYTES[hardware.learner_dtype] if spread else BYTES["float32"], hardware.effective_zero_stage
-    halved = 2 * demand.shape.layers * demand.shape.layer_parameters if low and not spread else 0
+    halved = 2 * demand.shape.linear_parameters if low and not spread else 0
     base, copied = (halved, 0) if demand.adapted else (0, number * model - halved)
     whole = {
         "weights": (number * num - base, 3),
@@ -39,7 +40,7 @@ def learner_state(hardware: Hardware, demand: Demand) -> dict[str, int]:
         "optimizer": (0 if hardware.offload else trained * (12 if stage else 8), 1),
     }
     state = {name: share(count, hardware.num_processes, stage >= least) for name, (count, least) in whole.items()}
-    cast = num - demand.shape.layers * demand.shape.layer_parameters if demand.adapted else num
+    cast = num - demand.shape.linear_parameters if demand.adapted else num
     casts = BYTES[hardware.learner_dtype] * cast if low and not spread else 0
     return state | {"gradient bucket": 4 * bucket_elements(trained) if stage == 3 else 0, "weight casts": casts}
 
@@ -56,7 +57,7 @@ def communication(hardware: Hardware, demand: Demand) -> Amount:
         sent = 4 * max(bucket, matrix) if number < 4 else 0
         return Amount(least=number * bucket, most=number * bucket + sent)
     sent = 4 * bucket if matrix <= bucket else 8 * matrix
-    near = max(shape.layer_parameters, shape.vocabulary * shape.width) + shape.layer_parameters
+    near = max(shape.largest_layer, shape.vocabulary * shape.width) + shape.largest_layer
     live = max(near, min(shape.num_parameters, LIVE_ELEMENTS))
     return Amount(least=4 * bucket + number * near, most=sent + number * live)
 
@@ -79,28 +80,30 @@ def activation_bytes(hardware: Hardware, demand: Demand, tokens: int, keys: int 
     shape, again = demand.shape, hardware.recompute or tokens > hardware.micro_batch_tokens
     stream = BYTES["float32" if hardware.learner == "torch" else hardware.learner_dtype] * shape.width
     gathered = hardware.device == "cpu" and tokens <= hardware.micro_batch_tokens
-    layer = layer_bytes(hardware, shape, keys if gathered else 0)
-    kept = tokens * shape.layers * (stream if again else layer)
+    each = [(layer, num, layer_bytes(hardware, shape, layer, keys if gathered else 0)) for layer, num in shape.kinds]
+    kept = tokens * (shape.layers * stream if again else sum(num * size for _, num, size in each))
     logits = 3 * 4 * min(tokens * (shape.vocabulary + shape.added), CHUNK_ELEMENTS[hardware.device])
     critic = 4 * shape.width if demand.num_head and stream < 4 * shape.width else 0
     behind = tokens * (16 * shape.width + critic) + logits + head_bytes(hardware, demand)
-    return kept + (max(behind, tokens * (layer + gradient_bytes(hardware, shape))) if again else behind)
+    peak = max(size + gradient_bytes(hardware, shape, layer) for layer, _, size in each)
+    return kept + (max(behind, tokens * peak) if again else behind)
 
 
-def layer_bytes(hardware: Hardware, shape: Shape, keys: int) -> int:
+def layer_bytes(hardware: Hardware, shape: Shape, layer: Layer, keys: int) -> int:
     """Count the bytes of one token in one layer: around its norms; gate, its activation, up, and their product;
-    queries, keys, values and the attention's answer. With `keys`, queries are gathered into rectangles, and keys and
-    values for each segment that sees them and each head; all of these count, and the answer as it is laid back."""
+    queries, keys, values and the answer of attention or a mixer. With `keys`, queries are gathered into rectangles, and
+    keys and values for each segment that sees them and each head; all of these count, and the answer as it is laid
+    back."""
     number = BYTES[hardware.learner_dtype]
     low = number < 4 and hardware.learner == "torch"
     norms = NORMS["autocast" if low else hardware.learner_dtype] * shape.width
-    heads = (3 + 2 * keys) * shape.heads if keys else 2 * (shape.heads + shape.key_heads)
-    return norms + number * (heads * shape.head_size + 4 * shape.feed_forward)
+    projected = (3 + 2 * keys) * layer.mixed // 2 if keys and layer.mixed else layer.projected
+    return norms + number * (projected + 4 * layer.wide)
 
 
-def gradient_bytes(hardware: Hardware, shape: Shape) -> int:
+def gradient_bytes(hardware: Hardware, shape: Shape, layer: Layer) -> int:
     """Count the bytes of one token's gradients in a layer: of the residual, and of gate and up or their product."""
-    return BYTES[hardware.learner_dtype] * (2 * shape.width + 2 * shape.feed_forward)
+    return BYTES[hardware.learner_dtype] * (2 * shape.width + 2 * layer.wide)
 
 
 def head_bytes(hardware: Hardware, demand: Demand) -> int:

@@ -12,13 +12,13 @@ from rlx.hardware.profile import Hardware
 from rlx.learner.sizes import KEYS
 from rlx.model.load import Lora
 from rlx.model.shape import Shape, read_shape
-from rlx.preflight import memory_engine
-from rlx.preflight.memory import budgets
-from rlx.preflight.memory_amounts import PROGRAM, Amount, Budget, Demand, num_trained
-from rlx.preflight.memory_engine import VLLM_GRAPHS, engine_amounts, vllm_work
-from rlx.preflight.memory_host import PROGRAM as HOST_PROGRAM
-from rlx.preflight.memory_host import WRITING, host_amounts, host_peak
-from rlx.preflight.memory_learner import activation_bytes, activations, communication, head_bytes, learner_state
+from rlx.sizing import engine
+from rlx.sizing.amounts import PROGRAM, Amount, Budget, Demand, num_trained
+from rlx.sizing.budgets import budgets
+from rlx.sizing.engine import VLLM_GRAPHS, engine_amounts, vllm_work
+from rlx.sizing.host import EPISODES, WRITING, episode_bytes, host_amounts, host_peak
+from rlx.sizing.host import PROGRAM as HOST_PROGRAM
+from rlx.sizing.learner import activation_bytes, activations, communication, head_bytes, learner_state
 
 SMALL = Shape(
     width=2, layers=1, heads=1, key_heads=1, head_size=2, feed_forward=3, vocabulary=5, tied=False, biased=True
@@ -86,14 +86,14 @@ def test_one_torch_process_holds_everything_in_float32_and_casts_it() -> None:
     demand = replace(DEMAND, needs_reference=True)
     assert learner_state(Hardware(), demand) == {**whole, "gradient bucket": 0, "weight casts": 0}
     low = learner_state(Hardware(learner_dtype="bfloat16"), demand)
-    frozen = 2 * DEMAND.shape.layers * DEMAND.shape.layer_parameters
+    frozen = 2 * DEMAND.shape.linear_parameters
     assert frozen
     assert low == {**whole, "reference": 4 * 66 - frozen, "gradient bucket": 0, "weight casts": 2 * 66}
 
 
 def test_one_torch_process_keeps_the_base_below_adapters_in_the_format_of_the_pass() -> None:
     demand = replace(DEMAND, adapted=True, num_trained=7, needs_reference=True)
-    halved = 2 * DEMAND.shape.layers * DEMAND.shape.layer_parameters
+    halved = 2 * DEMAND.shape.linear_parameters
     low = learner_state(Hardware(learner_dtype="bfloat16"), demand)
     assert (low["weights"], low["reference"]) == (4 * (66 + 7) - halved, 0)
     assert low["weight casts"] == 2 * (66 + 7) - halved
@@ -239,7 +239,7 @@ def test_vllms_work_is_its_graphs_its_largest_pass_and_its_logits() -> None:
 def test_the_arithmetic_has_the_sizes_that_are_used() -> None:
     from rlx.rollout.vllm import start as vllm
 
-    assert vllm.STEP_TOKENS == memory_engine.STEP_TOKENS
+    assert vllm.STEP_TOKENS == engine.STEP_TOKENS
 
 
 def names(found: list[Budget]) -> list[tuple[str, int]]:
@@ -277,7 +277,7 @@ def test_half_a_billion_parameters_learned_in_float32_and_sampled_in_bf16() -> N
 
 def test_adapters_are_rank_times_in_plus_out() -> None:
     lora = Lora(rank=8, targets=("q_proj", "v_proj"))
-    assert QWEN_05B.linear_maps["v_proj"] == (896, 128)
+    assert QWEN_05B.stack[0].maps["v_proj"] == (896, 128)
     assert num_trained(lora, QWEN_05B) == 24 * 8 * (896 + 896 + 896 + 128)
 
 
@@ -288,3 +288,21 @@ def test_policies_in_engines_of_their_own_take_what_the_runs_takes(num: int) -> 
     beside = engine_amounts(profile, replace(DEMAND, num_opponents=num), None)
     assert beside.pop("other policies") == sum(alone.values(), Amount(least=0, most=0)) * num
     assert beside == alone
+
+
+@pytest.mark.parametrize(("turns", "sampled", "seen", "measured"), [(30, 1000, 0, 367), (256, 64, 36, 1982)])
+def test_episodes_on_the_host_are_near_the_measured_bytes_of_a_token(
+    turns: int, sampled: int, seen: int, measured: int
+) -> None:
+    """The peaks of a process that held 16 episodes and made a batch of them, by sampled token."""
+    context = turns * (sampled + seen) / 2
+    each = episode_bytes(16, turns * sampled, turns, context) / (16 * turns * sampled)
+    assert each == pytest.approx(measured, rel=0.15)
+
+
+def test_every_process_of_a_machine_holds_the_episodes_beside_its_program() -> None:
+    many = hardware(device="cuda", num_processes=8)
+    start = 4 * DEMAND.shape.num_parameters
+    assert host_peak(many, DEMAND, 10**10) == 8 * HOST_PROGRAM + WRITING + start + 8 * 10**10
+    assert host_amounts(many, DEMAND, 10**10)[EPISODES] == 8 * 10**10
+    assert host_amounts(hardware(), DEMAND, 10**10) == {}
