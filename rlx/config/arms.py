@@ -57,6 +57,16 @@ def read_arm(row: Mapping[str, Any]) -> Arm:
     return Arm(title=row["title"], source=row["source"], **lists)
 
 
+def describe_arms() -> dict[str, str]:
+    """Return each arm of each preset, with its title and its place in the paper."""
+    presets = [name for paper in read_papers().values() for name in paper.get("arms", {})]
+    return {
+        f"{preset}/{name}": f"{arm.title} ({arm.source})"
+        for preset in presets
+        for name, arm in arms_of([preset]).items()
+    }
+
+
 def find_arm(value: Any, presets: Sequence[str]) -> Arm:
     """Return an arm by its name; ConfigError where the presets have no such arm."""
     name = show(value)
@@ -80,7 +90,7 @@ def spell_arms(overrides: Sequence[Override], presets: Presets) -> list[str]:
     """Return the words with the arm that they name in words of its own. These come first, so that others win, and leave
     out those below a group for which the command line names another option."""
     typed = [override for override in overrides if not is_arm(override)]
-    papers = [path.partition("/")[2] for path in presets.paths if path.startswith(f"{PAPER}/")]
+    papers = paper_names(presets)
     spelled: list[str] = []
     for override in filter(is_arm, overrides):
         arm = find_arm(override.value(), papers)
@@ -89,6 +99,11 @@ def spell_arms(overrides: Sequence[Override], presets: Presets) -> list[str]:
         others = {one.key_or_group for one in typed if is_other(one, options)}
         spelled += [word for word in words if word.partition("=")[0].partition(".")[0] not in others]
     return [*spelled, *(override.input_line or "" for override in typed)]
+
+
+def paper_names(presets: Presets) -> list[str]:
+    """Return the names of the papers' presets among some; one that builds on another comes after it."""
+    return [path.removeprefix(f"{PAPER}/") for path in presets.paths if path.startswith(f"{PAPER}/")]
 
 
 def is_other(override: Override, options: Mapping[str, str | None]) -> bool:

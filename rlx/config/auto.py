@@ -8,7 +8,7 @@ An option that the command line or a config file names is kept. A sweep chooses 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -23,9 +23,10 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from rlx.config.arms import spell_arms
+from rlx.config.arms import Arm, arms_of, paper_names, spell_arms
 from rlx.config.build import build_value, is_call
 from rlx.config.check import ConfigError, check_value
+from rlx.config.explain import ROOT
 from rlx.config.folders import read_option
 from rlx.config.presets import (
     NO_PRESETS,
@@ -46,8 +47,6 @@ from rlx.run.choose import Case, Choice, choose_protocols, choose_sampling, choo
 
 AUTO = "auto"
 GROUPS = ("protocol", "sampling", "warm_start")
-FOLLOWING = frozenset({"protocol", "warm_start"})
-"""Groups whose values a preset sets for its own algorithm, where it leaves the option to be chosen."""
 NEEDED = ("env", "algo", "model")
 """Parts of a configuration that the choice follows from."""
 
@@ -78,8 +77,10 @@ class AutoLoader(ConfigLoaderImpl):
         chosen = whole[len(without_auto(spelled)) :] if run_mode == RunMode.MULTIRUN else []
         hidden = {*chosen, *spelled} - {*overrides}
         with open_dict(config.hydra):
-            task = [one for one in config.hydra.overrides.task if one not in hidden]
-            config.hydra.overrides.task = [*(word for word in overrides if word not in spelled), *task]
+            task = OmegaConf.to_container(config.hydra.overrides.task, resolve=False)
+            assert isinstance(task, list)
+            arms = [word for word in overrides if word not in spelled]
+            config.hydra.overrides.task = [*arms, *(word for word in task if word not in hidden)]
         return config
 
     def _compose_config_from_defaults_list(self, defaults: list[ResultDefault], repo: IConfigRepository) -> DictConfig:
@@ -87,9 +88,8 @@ class AutoLoader(ConfigLoaderImpl):
         root = next((str(default.config_path) for default in defaults if default.primary), "")
         presets = self.alone(root, preset_words(defaults, root))
         if presets is not None:
-            named = named_places(repo, presets.paths)
-            named |= FOLLOWING if "algo" in named else set()
-            repo = PresetRepository(repo, presets.paths, replaced_places(defaults, presets.defaults, named))
+            places = replaced_places(defaults, presets.defaults, presets.named)
+            repo = PresetRepository(repo, presets.paths, places)
         return super()._compose_config_from_defaults_list(defaults, repo)
 
     def alone(self, config_name: str | None, words: tuple[str, ...]) -> Presets | None:
@@ -98,33 +98,49 @@ class AutoLoader(ConfigLoaderImpl):
             self.presets[words] = None
             found = self.compute_defaults_list(str(config_name), self.complete(config_name, words), RunMode.RUN)
             paths = preset_paths(found.defaults)
-            values = preset_values(self.repository, paths)
-            options = dict(found.overrides.known_choices)
-            self.presets[words] = Presets(paths, tuple(found.defaults), options, values)
+            self.presets[words] = Presets(
+                paths=paths,
+                named=frozenset(named_places(self.repository, paths)),
+                defaults=tuple(found.defaults),
+                options=dict(found.overrides.known_choices),
+                values=preset_values(self.repository, paths),
+            )
         return self.presets.get(words)
 
     def spell(self, config_name: str | None, overrides: Sequence[str]) -> list[str]:
         """Return the overrides with an arm in words of its own, and with the options that go with those in a preset's
         place. Where presets are swept, each job does so."""
         parsed = parse_overrides(overrides)
-        chosen = [one for one in parsed if one.is_add() and one.package is None and self.is_preset(one)]
-        if any(one.is_sweep_override() for one in chosen):
+        if any(one.is_sweep_override() and self.is_preset(one) for one in parsed):
             return list(overrides)
-        words = tuple(one.input_line or "" for one in chosen)
-        presets = self.alone(config_name, words) or NO_PRESETS
+        presets = self.find_presets(config_name, parsed)
         spelled = spell_arms(parsed, presets)
         return [*spelled, *brought_along(parse_overrides(spelled), presets, self.repository)]
+
+    def find_presets(self, config_name: str | None, overrides: Sequence[Override]) -> Presets:
+        """Return the presets that the overrides name."""
+        words = tuple(override.input_line or "" for override in overrides if self.is_preset(override))
+        return self.alone(config_name, words) or NO_PRESETS
 
     def complete(self, config_name: str | None, overrides: Sequence[str]) -> list[str]:
         """Return the overrides, and after them the options that were chosen."""
         spelled = self.spell(config_name, overrides)
         return [*without_auto(spelled), *(choice.word for choice in self.choose(config_name, spelled))]
 
+    def list_arms(self, words: Sequence[str]) -> Mapping[str, Arm]:
+        """Return the arms of the preset that these words name; none for other words."""
+        return arms_of(paper_names(self.find_presets(ROOT, parse_overrides(words))))
+
     def choose(self, config_name: str | None, overrides: Sequence[str]) -> list[Choice]:
         """Return the options for every group that is `auto`. Values that cannot be composed change nothing of it; none
         are chosen where the options themselves cannot be, as the composition then says what is wrong."""
-        spelled = self.spell(config_name, first_words(overrides))
-        rest = [override for override in parse_overrides(spelled) if is_rest(override)]
+        parsed = parse_overrides(self.spell(config_name, first_words(overrides)))
+        named = {one.key_or_group for one in parsed if one.value() != AUTO} | self.find_presets(
+            config_name, parsed
+        ).named
+        if named.issuperset(GROUPS):
+            return []
+        rest = [override for override in parsed if is_rest(override)]
         lines = tuple(override.input_line or "" for override in rest)
         if lines not in self.choices:
             self.choices[lines] = self.peek(config_name, rest)
@@ -140,8 +156,10 @@ class AutoLoader(ConfigLoaderImpl):
 
     def is_preset(self, override: Override) -> bool:
         """Tell whether an override chooses a preset, or sweeps over some."""
-        word = values_of(override)[0]
-        loaded = self.repository.load_config("/".join(word.lstrip("+").split("=", 1))) if "=" in word else None
+        if not override.is_add() or override.package is not None:
+            return False
+        group, _, option = values_of(override)[0].lstrip("+").partition("=")
+        loaded = self.repository.load_config(f"{group}/{option}")
         return loaded is not None and loaded.header.get("package") == "_global_"
 
     def is_option(self, override: Override) -> bool:

@@ -22,6 +22,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from rlx.config import resolvers
+from rlx.config.arms import ARM
 from rlx.config.auto import AutoLoader, auto_loader
 from rlx.config.build import build_part, build_run, build_value
 from rlx.config.check import ConfigError
@@ -297,7 +298,11 @@ def complete(words: Sequence[str], word: str) -> list[str]:
 
     try:
         with open_loader() as loader:
+            arms = [f"+{ARM}={name}" for name in loader.list_arms(words)]
+            if word.startswith(f"+{ARM}="):
+                return [arm for arm in arms if arm.startswith(word)]
             found = BashCompletion(loader)._query(ROOT, " ".join([*words, word]))
+            found += [f"+{ARM}="] if arms and f"+{ARM}=".startswith(word) else []
             return [f"{name}=" if name.isidentifier() and loader.get_group_options(name) else name for name in found]
     except COMPOSE_ERRORS:
         return []

@@ -23,16 +23,20 @@ from hydra.core.override_parser.types import Override
 from hydra.plugins.config_source import ConfigResult
 from omegaconf import DictConfig, OmegaConf
 
+FOLLOWING = ("protocol", "warm_start")
+"""Places whose values a preset sets for its own algorithm, where it leaves the option to be chosen."""
 GLOBAL = "_global_."
 """Beginning of a place that does not depend on the place of the file that names it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Presets:
     """The presets of a command, composed without its other words."""
 
     paths: tuple[str, ...]
     """Their files, such as paper/babyai; a file that another builds on comes before it."""
+    named: frozenset[str]
+    """Places whose options the presets choose."""
     defaults: tuple[ResultDefault, ...]
     """All files that are composed."""
     options: Mapping[str, str | None]
@@ -41,7 +45,7 @@ class Presets:
     """The values that the presets set."""
 
 
-NO_PRESETS = Presets((), (), {}, {})
+NO_PRESETS = Presets(paths=(), named=frozenset(), defaults=(), options={}, values={})
 
 
 class PresetRepository(CachingConfigRepository):
@@ -84,6 +88,7 @@ def replaced_places(
 ) -> set[str]:
     """Return the places that have another option than with the presets alone, of those named and those below them."""
     here, there = files_by_place(defaults), files_by_place(alone)
+    named = {*named, *FOLLOWING} if "algo" in named else named
     differing = {place for place in here.keys() | there.keys() if here.get(place) != there.get(place)}
     return {place for place in differing if any(f"{place}.".startswith(f"{name}.") for name in named)}
 

@@ -5,6 +5,10 @@ Keys of a file:
     presets   by name of conf/paper: title, sources, and rows [key, the paper's value, where it stands, reason]; the
               reason says why the preset has another value. A source that begins with "not published" marks a value that
               neither the paper nor its code states: the preset then has rlx's own.
+    arms      by preset and name: title, source (the place in the paper), words (overrides beside the preset), keeps
+              (keys below an option that the words replace, whose values stay the preset's) and why (the reason for a
+              value that the paper does not state). `main` is the preset's own run. A preset without arms has those of
+              the preset that it builds on. rlx/config/arms.py reads them for `+paper=NAME +arm=NAME`.
 """
 
 from __future__ import annotations
@@ -12,14 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rlx.config.folders import shipped_folder
-from rlx.record.plain_yaml import parse_small
-
-
-def read_papers() -> Mapping[str, Mapping[str, Any]]:
-    """Return what the registry states of each paper, by the paper's name."""
-    files = sorted(shipped_folder("scripts/papers").glob("*.yaml"))
-    return {file.stem: dict(parse_small(file.read_text(encoding="utf-8"))) for file in files}
+from rlx.config.arms import read_papers
 
 
 def read_presets() -> Mapping[str, Mapping[str, Any]]:
