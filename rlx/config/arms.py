@@ -34,6 +34,8 @@ class Arm:
     """Place in the paper, such as a table's row."""
     words: tuple[str, ...] = ()
     """Overrides beside the preset."""
+    why: str = ""
+    """Reason for a value that the paper does not state."""
     keeps: tuple[str, ...] = ()
     """Keys whose values are the preset's, though the arm replaces the option that they stand below."""
 
@@ -48,13 +50,13 @@ def read_papers() -> Mapping[str, Mapping[str, Any]]:
 def arms_of(presets: Sequence[str]) -> Mapping[str, Arm]:
     """Return the arms of the last of these presets that has any: each preset builds on those before it."""
     stated = {name: arms for paper in read_papers().values() for name, arms in paper.get("arms", {}).items()}
-    arms = next((stated[name] for name in reversed(presets) if name in stated), {})
+    arms: Mapping[str, Any] = next((stated[name] for name in reversed(presets) if name in stated), {})
     return {name: read_arm(row) for name, row in arms.items()}
 
 
 def read_arm(row: Mapping[str, Any]) -> Arm:
     lists = {key: tuple(row.get(key, ())) for key in ("words", "keeps")}
-    return Arm(title=row["title"], source=row["source"], **lists)
+    return Arm(title=row["title"], source=row["source"], why=row.get("why", ""), **lists)
 
 
 def describe_arms() -> dict[str, str]:
@@ -95,7 +97,7 @@ def spell_arms(overrides: Sequence[Override], presets: Presets) -> list[str]:
     for override in filter(is_arm, overrides):
         arm = find_arm(override.value(), papers)
         words = spell_arm(arm, presets.values)
-        options = presets.options | dict(word.split("=", 1) for word in arm.words)
+        options = {**presets.options} | dict(word.split("=", 1) for word in arm.words)
         others = {one.key_or_group for one in typed if is_other(one, options)}
         spelled += [word for word in words if word.partition("=")[0].partition(".")[0] not in others]
     return [*spelled, *(override.input_line or "" for override in typed)]

@@ -135,10 +135,8 @@ class AutoLoader(ConfigLoaderImpl):
         """Return the options for every group that is `auto`. Values that cannot be composed change nothing of it; none
         are chosen where the options themselves cannot be, as the composition then says what is wrong."""
         parsed = parse_overrides(self.spell(config_name, first_words(overrides)))
-        named = {one.key_or_group for one in parsed if one.value() != AUTO} | self.find_presets(
-            config_name, parsed
-        ).named
-        if named.issuperset(GROUPS):
+        typed = {one.key_or_group for one in parsed if one.value() != AUTO}
+        if typed.union(self.find_presets(config_name, parsed).named).issuperset(GROUPS):
             return []
         rest = [override for override in parsed if is_rest(override)]
         lines = tuple(override.input_line or "" for override in rest)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hydra._internal.config_repository import CachingConfigRepository, IConfigRepository
-from hydra.core.default_element import ConfigDefault, GroupDefault, InputDefault, ResultDefault
+from hydra.core.default_element import ConfigDefault, GroupDefault, ResultDefault
 from hydra.core.override_parser.types import Override
 from hydra.plugins.config_source import ConfigResult
 from omegaconf import DictConfig, OmegaConf
@@ -108,15 +108,13 @@ def list_choices(repository: IConfigRepository, path: str) -> Iterator[GroupDefa
     for default in loaded.defaults_list or () if loaded is not None else ():
         if isinstance(default, GroupDefault):
             yield from [default] * bool(default.override)
-        elif is_base(default):
+        elif isinstance(default, ConfigDefault) and is_base(str(default.path)):
             yield from list_choices(repository, f"{path.rpartition('/')[0]}/{default.path}")
 
 
-def is_base(default: InputDefault) -> bool:
+def is_base(path: str) -> bool:
     """Tell whether an entry of a defaults list is an option of the file's own group."""
-    return (
-        isinstance(default, ConfigDefault) and str(default.path) != "_self_" and not str(default.path).startswith("/")
-    )
+    return path != "_self_" and not path.startswith("/")
 
 
 def place_of(choice: GroupDefault) -> str:

@@ -14,8 +14,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from rlx.config.arms import Arm, arms_of, read_papers
 from rlx.config.auto import AutoLoader
-from rlx.config.compose import ROOT, ConfigError, complete, compose, launch, open_loader
-from rlx.config.explain import check_tree, to_tree
+from rlx.config.compose import ConfigError, complete, compose, launch, open_loader
+from rlx.config.explain import ROOT, check_tree, to_tree
 from rlx.config.folders import list_options
 from rlx.record.folder import flatten
 from rlx.reproduce.papers import read_presets
@@ -39,7 +39,7 @@ def load(loader: AutoLoader, *words: str) -> DictConfig:
 
 def as_written(config: DictConfig) -> dict[str, Any]:
     """Return a configuration with its references as text."""
-    tree = OmegaConf.to_container(OmegaConf.masked_copy(config, [key for key in config if key != "hydra"]))
+    tree = OmegaConf.to_container(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]))
     assert isinstance(tree, dict)
     return {str(key): value for key, value in tree.items()}
 
@@ -98,10 +98,6 @@ def test_every_preset_has_arms_with_a_title_and_a_source(loader: AutoLoader) -> 
     assert set(ARMS) <= set(read_presets())
 
 
-def own_algo(loader: AutoLoader, algo: str) -> Any:
-    return as_written(load(loader, f"algo={algo}"))["algo"]
-
-
 def pairs_of(presets: Sequence[str], algos: Sequence[str]) -> list[tuple[str, str]]:
     """Return each algorithm beside one preset, in turn."""
     return [(presets[number % len(presets)], algo) for number, algo in enumerate(algos)]
@@ -118,13 +114,12 @@ A1 = [
 
 def require_own(loader: AutoLoader, pairs: Sequence[tuple[str, str]]) -> None:
     """Require that an algorithm that replaces a preset's has its own values alone."""
+    mains = {preset: load(loader, f"+paper={preset}") for preset in dict(pairs)}
+    own = {algo: as_written(load(loader, f"algo={algo}"))["algo"] for algo in {algo for _, algo in pairs}}
     for preset, algo in pairs:
-        main = load(loader, f"+paper={preset}")
-        config = load(loader, f"+paper={preset}", f"algo={algo}")
-        if main.hydra.runtime.choices.algo == algo:
-            assert as_written(config) == as_written(main), (preset, algo)
-        else:
-            assert as_written(config)["algo"] == own_algo(loader, algo), (preset, algo)
+        main, config = mains[preset], load(loader, f"+paper={preset}", f"algo={algo}")
+        is_same = main.hydra.runtime.choices.algo == algo
+        assert as_written(config)["algo"] == (as_written(main)["algo"] if is_same else own[algo]), (preset, algo)
         assert config.hydra.runtime.choices.algo == algo
 
 
@@ -177,7 +172,7 @@ def test_words_beside_an_arm_win_wherever_they_stand(loader: AutoLoader) -> None
         tree = as_written(load(loader, "+paper=carl_3b", *[word for word in words if word != "+paper=carl_3b"]))
         assert (tree["algo"]["num_samples"], tree["algo"]["drop_equal"]) == (5, True)
     other = as_written(load(loader, "+paper=carl_3b", "+arm=grpo", "algo=ppo"))
-    assert other["algo"] == own_algo(loader, "ppo")
+    assert other["algo"] == as_written(load(loader, "algo=ppo"))["algo"]
 
 
 def test_a_modifier_that_names_no_option_is_kept_beside_any(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
