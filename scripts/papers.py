@@ -97,7 +97,7 @@ def inherited_values(name: str) -> list[Value]:
 
 
 def presets_of(name: str) -> list[str]:
-    """Return a preset and the one that it builds on."""
+    """Return a preset and its base."""
     return list(dict.fromkeys([name, name.removesuffix("_released").removesuffix("_mixed")]))
 
 
@@ -122,7 +122,7 @@ def arms_table(preset: str, arms: Mapping[str, Arm]) -> str:
 
 
 def arm_row(name: str, arm: Arm) -> str:
-    words, keeps = (" ".join(f"`{one}`" for one in many) for many in (arm.words, arm.keeps))
+    words, keeps = (" ".join(f"`{word}`" for word in words) for words in (arm.words, arm.keeps))
     source = f"{arm.title}: {arm.source}" + (f". **Chosen here**: {arm.why}" if arm.why else "")
     return f"| `{name}` | {source} | {words} | {keeps} |"
 

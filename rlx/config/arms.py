@@ -82,10 +82,10 @@ def find_arm(value: Any, presets: Sequence[str]) -> Arm:
 
 
 def spell_arm(arm: Arm, values: Mapping[str, Any]) -> list[str]:
-    """Return the words of an arm: its own, and one for each value of the preset that it keeps."""
+    """Return the words of an arm, then a word for each value of the preset among the keys of `keeps`."""
     flat = flatten(values)
-    kept = [key for key in flat if any(f"{key}.".startswith(f"{name}.") for name in arm.keeps)]
-    return [*arm.words, *(f"{key}={spell(flat[key])}" for key in kept)]
+    keys = [key for key in flat if any(f"{key}.".startswith(f"{name}.") for name in arm.keeps)]
+    return [*arm.words, *(f"{key}={spell(flat[key])}" for key in keys)]
 
 
 def spell_arms(overrides: Sequence[Override], presets: Presets) -> list[str]:
@@ -94,17 +94,17 @@ def spell_arms(overrides: Sequence[Override], presets: Presets) -> list[str]:
     typed = [override for override in overrides if not is_arm(override)]
     papers = paper_names(presets)
     spelled: list[str] = []
-    for override in filter(is_arm, overrides):
-        arm = find_arm(override.value(), papers)
+    for choice in filter(is_arm, overrides):
+        arm = find_arm(choice.value(), papers)
         words = spell_arm(arm, presets.values)
         options = {**presets.options} | dict(word.split("=", 1) for word in arm.words)
-        others = {one.key_or_group for one in typed if is_other(one, options)}
+        others = {override.key_or_group for override in typed if is_other(override, options)}
         spelled += [word for word in words if word.partition("=")[0].partition(".")[0] not in others]
     return [*spelled, *(override.input_line or "" for override in typed)]
 
 
 def paper_names(presets: Presets) -> list[str]:
-    """Return the names of the papers' presets among some; one that builds on another comes after it."""
+    """Return the names of the papers' presets among some. The base of a preset comes before the preset."""
     return [path.removeprefix(f"{PAPER}/") for path in presets.paths if path.startswith(f"{PAPER}/")]
 
 

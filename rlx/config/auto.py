@@ -23,7 +23,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from rlx.config.arms import Arm, arms_of, paper_names, spell_arms
+from rlx.config.arms import Arm, arms_of, is_other, paper_names, spell_arms
 from rlx.config.build import build_value, is_call
 from rlx.config.check import ConfigError, check_value
 from rlx.config.explain import ROOT
@@ -72,9 +72,9 @@ class AutoLoader(ConfigLoaderImpl):
         """Compose with the options chosen. The result has an arm as it was typed, and Hydra hands a sweep's overrides
         on to its jobs, without the options that are chosen here."""
         spelled = self.spell(config_name, overrides)
-        whole = self.complete(config_name, spelled)
-        config = super().load_configuration(config_name, whole, run_mode, from_shell, validate_sweep_overrides)
-        chosen = whole[len(without_auto(spelled)) :] if run_mode == RunMode.MULTIRUN else []
+        words = self.complete(config_name, spelled)
+        config = super().load_configuration(config_name, words, run_mode, from_shell, validate_sweep_overrides)
+        chosen = words[len(without_auto(spelled)) :] if run_mode == RunMode.MULTIRUN else []
         hidden = {*chosen, *spelled} - {*overrides}
         with open_dict(config.hydra):
             task = OmegaConf.to_container(config.hydra.overrides.task, resolve=False)
@@ -96,13 +96,13 @@ class AutoLoader(ConfigLoaderImpl):
         """Return the presets that these words name; None for none, and while they are composed themselves."""
         if words and words not in self.presets:
             self.presets[words] = None
-            found = self.compute_defaults_list(str(config_name), self.complete(config_name, words), RunMode.RUN)
-            paths = preset_paths(found.defaults)
+            composed = self.compute_defaults_list(str(config_name), self.complete(config_name, words), RunMode.RUN)
+            paths = preset_paths(composed.defaults)
             self.presets[words] = Presets(
                 paths=paths,
                 named=frozenset(named_places(self.repository, paths)),
-                defaults=tuple(found.defaults),
-                options=dict(found.overrides.known_choices),
+                defaults=tuple(composed.defaults),
+                options=dict(composed.overrides.known_choices),
                 values=preset_values(self.repository, paths),
             )
         return self.presets.get(words)
@@ -111,7 +111,7 @@ class AutoLoader(ConfigLoaderImpl):
         """Return the overrides with an arm in words of its own, and with the options that go with those in a preset's
         place. Where presets are swept, each job does so."""
         parsed = parse_overrides(overrides)
-        if any(one.is_sweep_override() and self.is_preset(one) for one in parsed):
+        if any(override.is_sweep_override() and self.is_preset(override) for override in parsed):
             return list(overrides)
         presets = self.find_presets(config_name, parsed)
         spelled = spell_arms(parsed, presets)
@@ -135,7 +135,7 @@ class AutoLoader(ConfigLoaderImpl):
         """Return the options for every group that is `auto`. Values that cannot be composed change nothing of it; none
         are chosen where the options themselves cannot be, as the composition then says what is wrong."""
         parsed = parse_overrides(self.spell(config_name, first_words(overrides)))
-        typed = {one.key_or_group for one in parsed if one.value() != AUTO}
+        typed = {override.get_key_element().lstrip("+") for override in parsed if override.value() != AUTO}
         if typed.union(self.find_presets(config_name, parsed).named).issuperset(GROUPS):
             return []
         rest = [override for override in parsed if is_rest(override)]
@@ -143,6 +143,17 @@ class AutoLoader(ConfigLoaderImpl):
         if lines not in self.choices:
             self.choices[lines] = self.peek(config_name, rest)
         return self.choices[lines]
+
+    def list_replaced(self, config_name: str | None, overrides: Sequence[str]) -> list[Choice]:
+        """Return the options of the overrides that replace a preset's."""
+        parsed = parse_overrides(self.spell(config_name, first_words(overrides)))
+        presets = self.find_presets(config_name, parsed)
+        others = [override for override in parsed if is_other(override, presets.options)]
+        return [
+            Choice(override.key_or_group, str(override.value()), f"replaces the preset's {before} and its values")
+            for override in others
+            if (before := presets.options[override.key_or_group]) and override.key_or_group in presets.named
+        ]
 
     def peek(self, config_name: str | None, rest: Sequence[Override]) -> list[Choice]:
         """Compose with these overrides, or with the options among them, and choose for the result."""

@@ -94,15 +94,20 @@ def compose(words: Sequence[str], *, writes: bool = False) -> dict[str, Any]:
         return tree
 
 
-def launch(words: Sequence[str], job: Job, check: Check = lambda run, here: None) -> Any:
-    """Check every configuration the words mean, then let Hydra run `job` on each: once, or for all of a multirun."""
+def accept(run: Run, here: bool) -> None:
+    """Accept any run."""
+
+
+def launch(words: Sequence[str], job: Job, check: Check = accept) -> Any:
+    """Check every configuration the words mean, then let Hydra run `job` on each: once, or for all of a multirun. One
+    that `--cfg` shows may be of another machine."""
     import hydra
 
     words = spell_mixtures(words)
     arguments = parse_words(words)
     if not any(getattr(arguments, name) for name in SHOWING):
         with open_loader(arguments.config_dir) as loader:
-            check_words(loader, arguments, check)
+            check_words(loader, arguments, accept if arguments.cfg else check)
             words = name_folder(loader, words, arguments)
         words = quiet_others(as_sweep_of_one(words, arguments), arguments)
     program, sys.argv = sys.argv, [sys.argv[0], *options_last(words)]
@@ -173,10 +178,10 @@ def _file_of(loader: AutoLoader, name: str) -> Path | None:
 
 
 def choices_of(words: Sequence[str]) -> list[Choice]:
-    """Return the options that these words leave to be chosen, each with the reason."""
+    """Return the options that these words leave to be chosen, and those that replace a preset's, with the reasons."""
     arguments = parse_words(spell_mixtures(words))
     with open_loader(arguments.config_dir) as loader:
-        return loader.choose(ROOT, arguments.overrides)
+        return [*loader.choose(ROOT, arguments.overrides), *loader.list_replaced(ROOT, arguments.overrides)]
 
 
 def run_folder(words: Sequence[str]) -> str:

@@ -87,9 +87,9 @@ def replaced_places(
     defaults: Sequence[ResultDefault], alone: Sequence[ResultDefault], named: Collection[str]
 ) -> set[str]:
     """Return the places that have another option than with the presets alone, of those named and those below them."""
-    here, there = files_by_place(defaults), files_by_place(alone)
+    files, files_alone = files_by_place(defaults), files_by_place(alone)
     named = {*named, *FOLLOWING} if "algo" in named else named
-    differing = {place for place in here.keys() | there.keys() if here.get(place) != there.get(place)}
+    differing = {place for place in files.keys() | files_alone.keys() if files.get(place) != files_alone.get(place)}
     return {place for place in differing if any(f"{place}.".startswith(f"{name}.") for name in named)}
 
 
@@ -103,7 +103,7 @@ def files_by_place(defaults: Sequence[ResultDefault]) -> Mapping[str, list[str]]
 
 
 def list_choices(repository: IConfigRepository, path: str) -> Iterator[GroupDefault]:
-    """Yield the options of other groups that a file chooses with `override`; first those of files that it builds on."""
+    """Yield the options of other groups that a file chooses with `override`; those of the file's bases come first."""
     loaded = repository.load_config(path)
     for default in loaded.defaults_list or () if loaded is not None else ():
         if isinstance(default, GroupDefault):
@@ -131,7 +131,7 @@ def remove(config: Any, place: str) -> None:
 
 
 def preset_values(repository: IConfigRepository, paths: Sequence[str]) -> dict[str, Any]:
-    """Return the values that presets set, later ones over earlier ones, with their references as text."""
+    """Return the values that presets set, with references as text. A later preset wins over an earlier one."""
     loaded = [repository.load_config(path) for path in paths]
     merged = OmegaConf.merge(*(result.config for result in loaded if result is not None))
     return dict(OmegaConf.to_container(merged, resolve=False))  # type: ignore[arg-type]
@@ -145,7 +145,9 @@ def brought_along(overrides: Sequence[Override], presets: Presets, repository: I
         group, option = override.key_or_group, override.value() if not override.is_sweep_override() else None
         if isinstance(option, str) and presets.options.get(group, option) != option:
             choices = list_choices(repository, f"{group}/{option}")
-            absolute = {place_of(one).removeprefix(GLOBAL): str(one.value) for one in choices if is_absolute(one)}
+            absolute = {
+                place_of(choice).removeprefix(GLOBAL): str(choice.value) for choice in choices if is_absolute(choice)
+            }
             words |= {place: f"{place}={value}" for place, value in absolute.items()}
     named = {override.get_key_element().lstrip("+~") for override in overrides}
     return [word for place, word in words.items() if place not in named]

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rlx.config.arms import Arm, arms_of, read_papers
 from rlx.config.auto import AutoLoader
-from rlx.config.compose import ConfigError, complete, compose, launch, open_loader
+from rlx.config.compose import ConfigError, choices_of, complete, compose, launch, open_loader
 from rlx.config.explain import ROOT, check_tree, to_tree
 from rlx.config.folders import list_options
 from rlx.record.folder import flatten
@@ -196,6 +196,13 @@ def test_an_unknown_arm_is_refused_with_the_nearest_names() -> None:
         compose(["+paper=carl_3b", "+arm=[a,b]"])
 
 
+def test_a_plan_names_the_options_that_replace_a_presets() -> None:
+    replaced = {choice.word: choice.reason for choice in choices_of(["+paper=babyai", "algo=bandit_ppo", "seed=1"])}
+    assert set(replaced) == {"algo=bandit_ppo"}
+    assert "nested_ppo" in replaced["algo=bandit_ppo"]
+    assert choices_of(["+paper=babyai", "algo=nested_ppo"]) == []
+
+
 def test_a_sweep_over_arms_runs_each_in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     runs: list[Run] = []
@@ -214,3 +221,13 @@ def test_arms_complete_beside_their_preset() -> None:
     assert complete(["+paper=carl_4b_reasoning"], "+arm=li") == ["+arm=lite"]
     assert complete(["+paper=carl_4b_reasoning"], "+ar") == ["+arm="]
     assert complete([], "+arm=") == []
+
+
+def test_the_configuration_of_a_preset_is_shown_on_any_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(run: Run, here: bool) -> None:
+        raise ConfigError("this machine has no GPU")
+
+    with raises_naming(ConfigError, "GPU"):
+        launch(["+paper=babyai"], lambda run: None, refuse)
+    launch(["+paper=babyai", "+arm=bandit", "--cfg", "job"], lambda run: None, refuse)
+    assert "worth: final" in capsys.readouterr().out
