@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlx.config.arms import Arm, arms_of
+from rlx.config.arms import PaperArm, arms_of
 from rlx.config.compose import compose
 from rlx.reproduce.papers import inherited_rows, read_papers, read_presets
 
@@ -115,13 +115,13 @@ def inherited_table(paper: str, names: Sequence[str]) -> str:
     return "\n".join([*lines, *HEAD, *map(row, values.values())]) + "\n"
 
 
-def arms_table(preset: str, arms: Mapping[str, Arm]) -> str:
+def arms_table(preset: str, arms: Mapping[str, PaperArm]) -> str:
     """Return the arms of a preset as a table of markdown."""
     lines = [f"### Arms of {preset}", "", "| arm | in the paper | words beside the preset | as in the preset |"]
     return "\n".join([*lines, "|---|---|---|---|", *(arm_row(name, arm) for name, arm in arms.items())]) + "\n"
 
 
-def arm_row(name: str, arm: Arm) -> str:
+def arm_row(name: str, arm: PaperArm) -> str:
     words, keeps = (" ".join(f"`{word}`" for word in words) for words in (arm.words, arm.keeps))
     source = f"{arm.title}: {arm.source}" + (f". **Chosen here**: {arm.why}" if arm.why else "")
     return f"| `{name}` | {source} | {words} | {keeps} |"

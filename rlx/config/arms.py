@@ -26,7 +26,7 @@ MAIN = "main"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arm:
+class PaperArm:
     """A run that a paper compares with others."""
 
     title: str
@@ -47,16 +47,16 @@ def read_papers() -> Mapping[str, Mapping[str, Any]]:
     return {file.stem: dict(parse_small(file.read_text(encoding="utf-8"))) for file in files}
 
 
-def arms_of(presets: Sequence[str]) -> Mapping[str, Arm]:
+def arms_of(presets: Sequence[str]) -> Mapping[str, PaperArm]:
     """Return the arms of the last of these presets that has any: each preset builds on those before it."""
     stated = {name: arms for paper in read_papers().values() for name, arms in paper.get("arms", {}).items()}
     arms: Mapping[str, Any] = next((stated[name] for name in reversed(presets) if name in stated), {})
     return {name: read_arm(row) for name, row in arms.items()}
 
 
-def read_arm(row: Mapping[str, Any]) -> Arm:
+def read_arm(row: Mapping[str, Any]) -> PaperArm:
     lists = {key: tuple(row.get(key, ())) for key in ("words", "keeps")}
-    return Arm(title=row["title"], source=row["source"], why=row.get("why", ""), **lists)
+    return PaperArm(title=row["title"], source=row["source"], why=row.get("why", ""), **lists)
 
 
 def describe_arms() -> dict[str, str]:
@@ -69,7 +69,7 @@ def describe_arms() -> dict[str, str]:
     }
 
 
-def find_arm(value: Any, presets: Sequence[str]) -> Arm:
+def find_arm(value: Any, presets: Sequence[str]) -> PaperArm:
     """Return an arm by its name; ConfigError where the presets have no such arm."""
     name = show(value)
     if not presets:
@@ -81,7 +81,7 @@ def find_arm(value: Any, presets: Sequence[str]) -> Arm:
     return arms[name]
 
 
-def spell_arm(arm: Arm, values: Mapping[str, Any]) -> list[str]:
+def spell_arm(arm: PaperArm, values: Mapping[str, Any]) -> list[str]:
     """Return the words of an arm, then a word for each value of the preset among the keys of `keeps`."""
     flat = flatten(values)
     keys = [key for key in flat if any(f"{key}.".startswith(f"{name}.") for name in arm.keeps)]

@@ -23,7 +23,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from rlx.config.arms import Arm, arms_of, is_other, paper_names, spell_arms
+from rlx.config.arms import PaperArm, arms_of, is_other, paper_names, spell_arms
 from rlx.config.build import build_value, is_call
 from rlx.config.check import ConfigError, check_value
 from rlx.config.explain import ROOT
@@ -127,7 +127,7 @@ class AutoLoader(ConfigLoaderImpl):
         spelled = self.spell(config_name, overrides)
         return [*without_auto(spelled), *(choice.word for choice in self.choose(config_name, spelled))]
 
-    def list_arms(self, words: Sequence[str]) -> Mapping[str, Arm]:
+    def list_arms(self, words: Sequence[str]) -> Mapping[str, PaperArm]:
         """Return the arms of the preset that these words name; none for other words."""
         return arms_of(paper_names(self.find_presets(ROOT, parse_overrides(words))))
 

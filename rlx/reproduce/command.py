@@ -36,12 +36,13 @@ from rlx.report.document import HTML, Picture, Section
 from rlx.report.pictures import Distribution, figures_in
 from rlx.report.runs import read_runs
 from rlx.report.training import is_wanted
-from rlx.reproduce.against import paper_of, read_presets
+from rlx.reproduce.against import paper_of
 from rlx.reproduce.arm import Arm
 from rlx.reproduce.files import read_reproduction
 from rlx.reproduce.jobs import play_all
 from rlx.reproduce.measurements import Findings, check_measured, measure_more
 from rlx.reproduce.members import Member, Runs, folders_of, last_checkpoint, members_of, words_of
+from rlx.reproduce.papers import read_presets
 from rlx.reproduce.report import Measured, cost_table, measure_runs, pictures_of, report_tables, report_text
 from rlx.reproduce.reproduction import Reproduction, ReproductionError, refuse_word
 from rlx.reproduce.shared import Shared, shares_of

@@ -12,7 +12,7 @@ import yaml
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from rlx.config.arms import Arm, arms_of, read_papers
+from rlx.config.arms import PaperArm, arms_of, read_papers
 from rlx.config.auto import AutoLoader
 from rlx.config.compose import ConfigError, choices_of, complete, compose, launch, open_loader
 from rlx.config.explain import ROOT, check_tree, to_tree
@@ -55,7 +55,7 @@ def put(tree: dict[str, Any], key: str, value: Any) -> None:
     at(tree, above)[last] = value
 
 
-def declared(loader: AutoLoader, arm: Arm, main: DictConfig, protocol: str) -> dict[str, Any]:
+def declared(loader: AutoLoader, arm: PaperArm, main: DictConfig, protocol: str) -> dict[str, Any]:
     """Return the main run's configuration with the changes that the arm's declaration states, and no others."""
     tree = copy.deepcopy(as_written(main))
     pairs = [(key, value) for key, _, value in (word.partition("=") for word in arm.words)]
