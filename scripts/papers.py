@@ -15,13 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rlx.config.arms import PaperArm, arms_of
 from rlx.config.compose import compose
-from rlx.config.papers import read_presets
+from rlx.config.papers import inherited_rows, read_papers, read_presets
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "papers.md"
 SILENT = "not published"
 """Source of a value that is rlx's own: the page names no value of the paper."""
+HEAD = ("| key | paper | preset | source |", "|---|---|---|---|")
 TABLES = re.compile(r"(?<=<!-- tables -->\n).*(?=<!-- end of tables -->)", re.DOTALL)
 
 
@@ -76,8 +78,53 @@ def table(name: str, paper: Mapping[str, Any], values: Sequence[Value]) -> str:
     """Return a preset as a table of markdown."""
     sources = "; ".join(f"{word}: {what}" for word, what in paper["sources"].items())
     lines = [f"### {name}", "", f"{paper['title']}. `rlx plan +paper={name}`. Sources: {sources}.", ""]
-    lines += ["| key | paper | preset | source |", "|---|---|---|---|"]
-    return "\n".join([*lines, *map(row, values)]) + "\n"
+    lines += [describe_lengths(paper["lengths"]), ""] if "lengths" in paper else []
+    return "\n".join([*lines, *HEAD, *map(row, values)]) + "\n"
+
+
+def describe_lengths(lengths: Mapping[str, Any]) -> str:
+    """Write the mean length of an episode."""
+    amounts = " and ".join(f"{lengths[unit]} {unit}" for unit in ("tokens", "turns") if unit in lengths)
+    return f"An episode has {amounts} ({lengths['source']})."
+
+
+def inherited_values(name: str) -> list[Value]:
+    """Compare the rows of values that a preset takes from defaults with the configuration that it composes. A row of
+    the preset itself, or of the one that it builds on, comes before them."""
+    tree = compose([f"+paper={name}"])
+    stated = {row[0] for preset in presets_of(name) for row in read_presets()[preset]["rows"]}
+    return [value_of(tree, *row) for row in inherited_rows(name) if row[0] not in stated and has(tree, row[0])]
+
+
+def presets_of(name: str) -> list[str]:
+    """Return a preset and its base."""
+    return list(dict.fromkeys([name, name.removesuffix("_released").removesuffix("_mixed")]))
+
+
+def has(tree: Any, key: str) -> bool:
+    """Return whether a configuration has a dotted key."""
+    above, _, last = key.rpartition(".")
+    holder = tree if not above else at(tree, above) if has(tree, above) else None
+    return isinstance(holder, Mapping) and last in holder
+
+
+def inherited_table(paper: str, names: Sequence[str]) -> str:
+    """Return what the presets of a paper take from defaults, as a table of markdown; a key once."""
+    values = {value.key: value for name in reversed(names) for value in inherited_values(name)}
+    lines = [f"### Inherited: {paper}", "", f"Defaults in the presets {', '.join(f'`{name}`' for name in names)}.", ""]
+    return "\n".join([*lines, *HEAD, *map(row, values.values())]) + "\n"
+
+
+def arms_table(preset: str, arms: Mapping[str, PaperArm]) -> str:
+    """Return the arms of a preset as a table of markdown."""
+    lines = [f"### Arms of {preset}", "", "| arm | in the paper | words beside the preset | as in the preset |"]
+    return "\n".join([*lines, "|---|---|---|---|", *(arm_row(name, arm) for name, arm in arms.items())]) + "\n"
+
+
+def arm_row(name: str, arm: PaperArm) -> str:
+    words, keeps = (" ".join(f"`{word}`" for word in words) for words in (arm.words, arm.keeps))
+    source = f"{arm.title}: {arm.source}" + (f". **Chosen here**: {arm.why}" if arm.why else "")
+    return f"| `{name}` | {source} | {words} | {keeps} |"
 
 
 def row(value: Value) -> str:
@@ -98,22 +145,32 @@ def main(names: Sequence[str]) -> int:
     if unknown:
         print(f"scripts/papers.py {unknown[0]}: expected one of {', '.join(papers)}", file=sys.stderr)
         return 2
-    found = {name: values_of(name, papers[name]["rows"]) for name in names or papers}
-    print("\n".join(table(name, papers[name], values) for name, values in found.items()))
-    untold = [
-        f"+paper={name}: {value.key}" for name, values in found.items() for value in values if not value.has_reason
+    values = {name: values_of(name, papers[name]["rows"]) for name in names or papers}
+    print("\n".join(table(name, papers[name], rows) for name, rows in values.items()))
+    unexplained = [
+        f"+paper={name}: {value.key}"
+        for name, rows in values.items()
+        for value in [*rows, *inherited_values(name)]
+        if not value.has_reason
     ]
-    for line in untold:
+    for line in unexplained:
         print(
             f"{line}: the preset and the paper differ without a reason, or a reason has no difference", file=sys.stderr
         )
-    return int(bool(untold))
+    return int(bool(unexplained))
+
+
+def tables() -> str:
+    """Return the tables of all papers: presets, what they take from defaults, and arms."""
+    presets = [table(name, paper, values_of(name, paper["rows"])) for name, paper in read_presets().items()]
+    inherited = [inherited_table(name, list(paper["presets"])) for name, paper in read_papers().items()]
+    arms = [arms_table(name, arms_of([name])) for paper in read_papers().values() for name in paper["arms"]]
+    return "\n".join([*presets, "## Defaults\n", *inherited, "## Arms\n", *arms])
 
 
 def write() -> None:
     """Put the tables into the page."""
-    papers = read_presets()
-    text = "\n".join(table(name, paper, values_of(name, paper["rows"])) for name, paper in papers.items())
+    text = tables()
     PAGE.write_text(TABLES.sub(lambda _: f"\n{text}\n", PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 

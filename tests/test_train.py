@@ -426,7 +426,7 @@ def test_evaluations_on_the_way_join_the_metrics_and_change_nothing_else(
     assert without == told(finished)
 
 
-@pytest.mark.parametrize("algo", ["sft", "ipo", "rloo", "grpo", "tool_sft", "tool_rloo_paper"])
+@pytest.mark.parametrize("algo", ["sft", "ipo", "rloo", "grpo", "tool_sft", "tool_rloo"])
 def test_every_algorithm_goes_through_a_step(algo: str, small_run: Build, tmp_path: Path) -> None:
     words = (f"algo={algo}", "algo.num_prompts=2", "steps=1")
     train(small_run(tmp_path, *words, without=("algo", "steps")), QUIET)

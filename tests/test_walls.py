@@ -144,7 +144,7 @@ def test_only_the_configuration_knows_hydra() -> None:
     users = {
         name_of(file) for file in FILES for module in imports(file) if module.split(".")[0] in ("hydra", "omegaconf")
     }
-    names = ("auto", "compose", "explain", "in_process", "repository", "resolvers", "saved", "words")
+    names = ("arms", "auto", "compose", "explain", "in_process", "presets", "repository", "resolvers", "saved", "words")
     assert users <= {f"rlx/config/{name}.py" for name in names}
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import yaml
 
+from rlx.config.arms import ARM, describe_arms
 from rlx.config.check import ConfigError
 from rlx.config.folders import (
     FAMILIES,
@@ -110,15 +111,17 @@ def describe_groups(config_dir: Path | None = None) -> str:
     """`rlx list`: every group with its options."""
     folders = config_folders(config_dir)
     rows = {how_chosen(group): options_of(group, folders) for group in every_group(folders)}
+    rows[f"+{ARM}"] = "baselines and ablations of a +paper: `rlx list arm`"
     return f"Groups and their options, * being the default; `rlx list GROUP` describes them.\n{columns(rows)}"
 
 
 def describe_group(group: str, config_dir: Path | None = None) -> str:
     """`rlx list GROUP`: what each option is."""
     folders = config_folders(config_dir)
-    if group not in every_group(folders):
-        raise ConfigError(f"there is no group {group!r}{near(group, every_group(folders))}")
-    options, width = list_options(group, folders), screen_width()
+    groups = [*every_group(folders), ARM]
+    if group not in groups:
+        raise ConfigError(f"there is no group {group!r}{near(group, groups)}")
+    options, width = describe_arms() if group == ARM else list_options(group, folders), screen_width()
     left = max(map(len, options), default=0) + 2
     rows = {name: hang(name.ljust(left), text, width) for name, text in options.items()}
     families = families_of(options).values()

@@ -8,25 +8,40 @@ An option that the command line or a config file names is kept. A sweep chooses 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from hydra._internal import hydra as hydra_main
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import IConfigRepository
 from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.default_element import ResultDefault
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from rlx.config.arms import PaperArm, arms_of, is_other, paper_names, spell_arms
 from rlx.config.build import build_value, is_call
 from rlx.config.check import ConfigError, check_value
+from rlx.config.explain import ROOT
 from rlx.config.folders import read_option
+from rlx.config.presets import (
+    NO_PRESETS,
+    PresetRepository,
+    Presets,
+    brought_along,
+    named_places,
+    preset_paths,
+    preset_values,
+    preset_words,
+    replaced_places,
+)
 from rlx.config.repository import Repository
 from rlx.config.signature import signature
-from rlx.config.words import first_words, parse_overrides
+from rlx.config.words import first_words, parse_overrides, values_of
 from rlx.dialect import Dialect
 from rlx.run.choose import Case, Choice, choose_protocols, choose_sampling, choose_warm_start
 
@@ -37,12 +52,14 @@ NEEDED = ("env", "algo", "model")
 
 
 class AutoLoader(ConfigLoaderImpl):
-    """Hydra's loader; what it composes names no option `auto`."""
+    """Hydra's loader; what it composes names no option `auto`, no arm, and no preset's values below options that
+    others have replaced."""
 
     def __init__(self, config_search_path: ConfigSearchPath) -> None:
         super().__init__(config_search_path)
         self.repository = Repository(config_search_path)
         self.choices: dict[tuple[str, ...], list[Choice]] = {}
+        self.presets: dict[tuple[str, ...], Presets | None] = {}
 
     def load_configuration(
         self,
@@ -52,27 +69,91 @@ class AutoLoader(ConfigLoaderImpl):
         from_shell: bool = True,
         validate_sweep_overrides: bool = True,
     ) -> DictConfig:
-        """Compose with the options chosen. Hydra hands a sweep's overrides on to its jobs: not these."""
-        whole = self.complete(config_name, overrides)
-        config = super().load_configuration(config_name, whole, run_mode, from_shell, validate_sweep_overrides)
-        words = whole[len(without_auto(overrides)) :]
-        if run_mode == RunMode.MULTIRUN and words:
-            with open_dict(config.hydra):
-                config.hydra.overrides.task = [one for one in config.hydra.overrides.task if one not in words]
+        """Compose with the options chosen. The result has an arm as it was typed, and Hydra hands a sweep's overrides
+        on to its jobs, without the options that are chosen here."""
+        spelled = self.spell(config_name, overrides)
+        words = self.complete(config_name, spelled)
+        config = super().load_configuration(config_name, words, run_mode, from_shell, validate_sweep_overrides)
+        chosen = words[len(without_auto(spelled)) :] if run_mode == RunMode.MULTIRUN else []
+        hidden = {*chosen, *spelled} - {*overrides}
+        with open_dict(config.hydra):
+            task = OmegaConf.to_container(config.hydra.overrides.task, resolve=False)
+            assert isinstance(task, list)
+            arms = [word for word in overrides if word not in spelled]
+            config.hydra.overrides.task = [*arms, *(word for word in task if word not in hidden)]
         return config
+
+    def _compose_config_from_defaults_list(self, defaults: list[ResultDefault], repo: IConfigRepository) -> DictConfig:
+        """Compose without the values of presets below options that others have replaced."""
+        root = next((str(default.config_path) for default in defaults if default.primary), "")
+        presets = self.alone(root, preset_words(defaults, root))
+        if presets is not None:
+            places = replaced_places(defaults, presets.defaults, presets.named)
+            repo = PresetRepository(repo, presets.paths, places)
+        return super()._compose_config_from_defaults_list(defaults, repo)
+
+    def alone(self, config_name: str | None, words: tuple[str, ...]) -> Presets | None:
+        """Return the presets that these words name; None for none, and while they are composed themselves."""
+        if words and words not in self.presets:
+            self.presets[words] = None
+            composed = self.compute_defaults_list(str(config_name), self.complete(config_name, words), RunMode.RUN)
+            paths = preset_paths(composed.defaults)
+            self.presets[words] = Presets(
+                paths=paths,
+                named=frozenset(named_places(self.repository, paths)),
+                defaults=tuple(composed.defaults),
+                options=dict(composed.overrides.known_choices),
+                values=preset_values(self.repository, paths),
+            )
+        return self.presets.get(words)
+
+    def spell(self, config_name: str | None, overrides: Sequence[str]) -> list[str]:
+        """Return the overrides with an arm in words of its own, and with the options that go with those in a preset's
+        place. Where presets are swept, each job does so."""
+        parsed = parse_overrides(overrides)
+        if any(override.is_sweep_override() and self.is_preset(override) for override in parsed):
+            return list(overrides)
+        presets = self.find_presets(config_name, parsed)
+        spelled = spell_arms(parsed, presets)
+        return [*spelled, *brought_along(parse_overrides(spelled), presets, self.repository)]
+
+    def find_presets(self, config_name: str | None, overrides: Sequence[Override]) -> Presets:
+        """Return the presets that the overrides name."""
+        words = tuple(override.input_line or "" for override in overrides if self.is_preset(override))
+        return self.alone(config_name, words) or NO_PRESETS
 
     def complete(self, config_name: str | None, overrides: Sequence[str]) -> list[str]:
         """Return the overrides, and after them the options that were chosen."""
-        return [*without_auto(overrides), *(choice.word for choice in self.choose(config_name, overrides))]
+        spelled = self.spell(config_name, overrides)
+        return [*without_auto(spelled), *(choice.word for choice in self.choose(config_name, spelled))]
+
+    def list_arms(self, words: Sequence[str]) -> Mapping[str, PaperArm]:
+        """Return the arms of the preset that these words name; none for other words."""
+        return arms_of(paper_names(self.find_presets(ROOT, parse_overrides(words))))
 
     def choose(self, config_name: str | None, overrides: Sequence[str]) -> list[Choice]:
         """Return the options for every group that is `auto`. Values that cannot be composed change nothing of it; none
         are chosen where the options themselves cannot be, as the composition then says what is wrong."""
-        rest = [override for override in parse_overrides(first_words(overrides)) if is_rest(override)]
+        parsed = parse_overrides(self.spell(config_name, first_words(overrides)))
+        typed = {override.get_key_element().lstrip("+") for override in parsed if override.value() != AUTO}
+        if typed.union(self.find_presets(config_name, parsed).named).issuperset(GROUPS):
+            return []
+        rest = [override for override in parsed if is_rest(override)]
         lines = tuple(override.input_line or "" for override in rest)
         if lines not in self.choices:
             self.choices[lines] = self.peek(config_name, rest)
         return self.choices[lines]
+
+    def list_replaced(self, config_name: str | None, overrides: Sequence[str]) -> list[Choice]:
+        """Return the options of the overrides that replace a preset's."""
+        parsed = parse_overrides(self.spell(config_name, first_words(overrides)))
+        presets = self.find_presets(config_name, parsed)
+        others = [override for override in parsed if is_other(override, presets.options)]
+        return [
+            Choice(override.key_or_group, str(override.value()), f"replaces the preset's {before} and its values")
+            for override in others
+            if (before := presets.options[override.key_or_group]) and override.key_or_group in presets.named
+        ]
 
     def peek(self, config_name: str | None, rest: Sequence[Override]) -> list[Choice]:
         """Compose with these overrides, or with the options among them, and choose for the result."""
@@ -81,6 +162,14 @@ class AutoLoader(ConfigLoaderImpl):
                 lines = [override.input_line or "" for override in words]
                 return choose_options(super().load_configuration(config_name, lines, RunMode.RUN))
         return []
+
+    def is_preset(self, override: Override) -> bool:
+        """Tell whether an override chooses a preset, or sweeps over some."""
+        if not override.is_add() or override.package is not None:
+            return False
+        group, _, option = values_of(override)[0].lstrip("+").partition("=")
+        loaded = self.repository.load_config(f"{group}/{option}")
+        return loaded is not None and loaded.header.get("package") == "_global_"
 
     def is_option(self, override: Override) -> bool:
         """Tell whether an override chooses an option of a config group."""

@@ -22,6 +22,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from rlx.config import resolvers
+from rlx.config.arms import ARM
 from rlx.config.auto import AutoLoader, auto_loader
 from rlx.config.build import build_part, build_run, build_value
 from rlx.config.check import ConfigError
@@ -93,15 +94,20 @@ def compose(words: Sequence[str], *, writes: bool = False) -> dict[str, Any]:
         return tree
 
 
-def launch(words: Sequence[str], job: Job, check: Check = lambda run, here: None) -> Any:
-    """Check every configuration the words mean, then let Hydra run `job` on each: once, or for all of a multirun."""
+def accept(run: Run, here: bool) -> None:
+    """Accept any run."""
+
+
+def launch(words: Sequence[str], job: Job, check: Check = accept) -> Any:
+    """Check every configuration the words mean, then let Hydra run `job` on each: once, or for all of a multirun. One
+    that `--cfg` shows may be of another machine."""
     import hydra
 
     words = spell_mixtures(words)
     arguments = parse_words(words)
     if not any(getattr(arguments, name) for name in SHOWING):
         with open_loader(arguments.config_dir) as loader:
-            check_words(loader, arguments, check_nothing if arguments.cfg else check)
+            check_words(loader, arguments, accept if arguments.cfg else check)
             words = name_folder(loader, words, arguments)
         words = quiet_others(as_sweep_of_one(words, arguments), arguments)
     program, sys.argv = sys.argv, [sys.argv[0], *options_last(words)]
@@ -117,10 +123,6 @@ def launch(words: Sequence[str], job: Job, check: Check = lambda run, here: None
         raise ConfigError(one_line(error)) from error
     finally:
         sys.argv = program
-
-
-def check_nothing(run: Run, here: bool) -> None:
-    """Accept any run: `--cfg job` shows a configuration that this machine need not be able to run."""
 
 
 def name_folder(loader: AutoLoader, words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
@@ -176,10 +178,10 @@ def _file_of(loader: AutoLoader, name: str) -> Path | None:
 
 
 def choices_of(words: Sequence[str]) -> list[Choice]:
-    """Return the options that these words leave to be chosen, each with the reason."""
+    """Return the options that these words leave to be chosen, and those that replace a preset's, with the reasons."""
     arguments = parse_words(spell_mixtures(words))
     with open_loader(arguments.config_dir) as loader:
-        return loader.choose(ROOT, arguments.overrides)
+        return [*loader.choose(ROOT, arguments.overrides), *loader.list_replaced(ROOT, arguments.overrides)]
 
 
 def run_folder(words: Sequence[str]) -> str:
@@ -303,7 +305,11 @@ def complete(words: Sequence[str], word: str) -> list[str]:
 
     try:
         with open_loader() as loader:
+            arms = [f"+{ARM}={name}" for name in loader.list_arms(words)]
+            if word.startswith(f"+{ARM}="):
+                return [arm for arm in arms if arm.startswith(word)]
             found = BashCompletion(loader)._query(ROOT, " ".join([*words, word]))
+            found += [f"+{ARM}="] if arms and f"+{ARM}=".startswith(word) else []
             return [f"{name}=" if name.isidentifier() and loader.get_group_options(name) else name for name in found]
     except COMPOSE_ERRORS:
         return []

@@ -4,8 +4,13 @@ Keys of a file:
 
     presets   by name of conf/paper: title, sources, and rows [key, the paper's value, where it stands, reason]; the
               reason says why the preset has another value. A source that begins with "not published" marks a value that
-              neither the paper nor its code states: the preset then has rlx's own. `lengths`, where the paper tells
-              them: tokens and turns of an episode of one agent, and their source, from which `rlx plan` estimates time.
+              neither the paper nor its code states: the preset then has rlx's own. lengths: tokens and turns of an
+              episode where the paper prints them, and their source.
+    inherited rows of values that no preset of the paper sets itself, for all of them: what they take from defaults
+    arms      by preset and name: title, source (the place in the paper), words (overrides beside the preset), keeps
+              (keys below an option that the words replace, whose values stay the preset's) and why (the reason for a
+              value that the paper does not state). `main` is the preset's own run. A preset without arms has those of
+              the preset that it builds on. rlx/config/arms.py reads them for `+paper=NAME +arm=NAME`.
 """
 
 from __future__ import annotations
@@ -13,14 +18,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rlx.config.folders import shipped_folder
-from rlx.record.plain_yaml import parse_small
+from rlx.config.arms import read_papers
+
+__all__ = ["inherited_rows", "read_papers", "read_presets"]
 
 
-def read_papers() -> Mapping[str, Mapping[str, Any]]:
-    """Return what the registry states of each paper, by the paper's name."""
-    files = sorted(shipped_folder("scripts/papers").glob("*.yaml"))
-    return {file.stem: dict(parse_small(file.read_text(encoding="utf-8"))) for file in files}
+def inherited_rows(preset: str) -> list[list[Any]]:
+    """Return the rows of values that a preset may take from defaults: those of its paper."""
+    papers = (paper for paper in read_papers().values() if preset in paper["presets"])
+    return [row for paper in papers for row in paper.get("inherited", ())]
 
 
 def read_lengths(preset: str) -> Mapping[str, Any] | None:

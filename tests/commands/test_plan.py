@@ -101,7 +101,7 @@ def test_the_command_starts_as_many_processes_as_the_profile_has(profile: str, w
         ["model=qwen2_5_0_5b", "hardware=gpu1"],
         ["model=qwen2_5_7b", "hardware=a100x8", "+model/lora=r32"],
         ["model=qwen2_5_72b", "hardware=h200x8x2_async"],
-        ["algo=tool_rloo_paper", "model=qwen2_5_0_5b", "evaluate=paper", "hardware=h100x1"],
+        ["algo=tool_rloo", "model=qwen2_5_0_5b", "evaluate=paper", "hardware=h100x1"],
     ],
 )
 def test_lines_are_80_wide_but_for_what_is_to_be_copied_whole(words: list[str]) -> None:

@@ -151,10 +151,66 @@ def test_every_value_that_a_preset_sets_names_its_source(papers: Any, name: str)
     assert all(row[2] for row in table[name]["rows"])
 
 
+OWN = {
+    "_target_": "the part itself, which another row describes",
+    "evaluate.every": "how often rlx looks",
+    "evaluate.num_resamples": "rlx's intervals",
+    "evaluate.num_tries": "rlx's floor",
+    "evaluate.seed": "rlx's seed",
+    "evaluate.untrained": "rlx's row of the model as it is",
+    "evaluate.max_new_tokens": "as sampling has it",
+    "evaluate.max_rounds": "the environment's own limit",
+    "algo.start": "what rlx chooses a warm start by",
+    "algo.space": "what rlx chooses a protocol by",
+    "algo.deviation_floor": "unused with scale=none",
+    "algo.loss.constant": "unused but with normalisation=constant, where a row has it",
+    "algo.loss.kl_estimator": "unused without a KL, and a row has it with one",
+    "algo.loss.kl_over": "all choices, unless a row has it",
+    "algo.loss.kl_target": "off: the KL's weight is constant",
+    "algo.loss.kl_rate": "off, as kl_target is",
+    "algo.optimizer.hold_steps": "off",
+    "algo.optimizer.max_kl": "off, unless a row has it",
+    "protocol.instruction": "the protocol's own, unless a row has it",
+    "protocol.correction": "off, unless a row has it",
+    "protocol.sanitise": "off, unless a row has it",
+    "protocol.own_turns": "on, unless a row has it",
+    "protocol.prompt_template": "off, unless a row has it",
+    "protocol.reasoning": "the model's recipe",
+    "protocol.rows": "a row has it where it matters",
+    "protocol.language": "the environment's",
+    "protocol.stops": "the protocol's own",
+    "protocol.stops_at": "the protocol's own",
+    "protocol.summarise_at": "off",
+    "protocol.summary_tokens": "off, as summarise_at is",
+    "protocol.window": "off, unless a row has it",
+}
+"""Keys, or their last words, that need no row of a paper, and why."""
+
+
+def test_every_value_of_a_presets_algorithm_sampling_evaluation_and_protocol_has_a_row(papers: Any) -> None:
+    presets = papers.read_presets()
+    for name in NAMES:
+        tree = compose([f"+paper={name}"])
+        rows = {row[0] for one in papers.presets_of(name) for row in presets[one]["rows"]}
+        inherited = {value.key: value for value in papers.inherited_values(name)}
+        assert [value.key for value in inherited.values() if not value.has_reason or not value.source] == [], name
+        keys = leaves({group: tree[group] for group in ("algo", "sampling", "evaluate", "protocol")})
+        free = {key for key in keys if key not in rows and key not in inherited}
+        assert sorted(key for key in free if key not in OWN and key.rpartition(".")[2] not in OWN) == [], name
+
+
+def test_lengths_of_a_paper_are_positive_and_have_a_source(papers: Any) -> None:
+    lengths = [preset["lengths"] for preset in papers.read_presets().values() if "lengths" in preset]
+    assert lengths
+    for one in lengths:
+        amounts = {unit: one[unit] for unit in one if unit != "source"}
+        assert set(amounts) <= {"tokens", "turns"}
+        assert all(amount > 0 for amount in amounts.values())
+        assert one["source"]
+
+
 def test_the_page_holds_the_tables(papers: Any) -> None:
-    page = papers.PAGE.read_text(encoding="utf-8")
-    for name, paper in papers.read_presets().items():
-        assert papers.table(name, paper, papers.values_of(name, paper["rows"])) in page
+    assert papers.tables() in papers.PAGE.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", NAMES)

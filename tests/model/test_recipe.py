@@ -18,7 +18,7 @@ def rates(tree: dict[str, Any]) -> tuple[float, float]:
 
 
 def test_nano_has_a_recipe_of_its_own() -> None:
-    tree = compose(["model=nano", "algo=tool_rloo"])
+    tree = compose(["model=nano", "algo=tool_rloo_best2"])
     assert rates(tree) == (2e-4, 1e-3)
     assert (tree["steps"], tree["warm_start"]["steps"]) == (40, 30)
     loss = tree["algo"]["loss"]
@@ -29,7 +29,7 @@ def test_nano_has_a_recipe_of_its_own() -> None:
 
 
 def test_a_large_model_is_not_trained_at_nanos_rates_and_lengths() -> None:
-    tree = compose(["model=qwen2_5_7b", "algo=tool_rloo"])
+    tree = compose(["model=qwen2_5_7b", "algo=tool_rloo_best2"])
     assert rates(tree) == (1e-6, 1e-5)
     assert tree["steps"] == 200
     assert tree["algo"]["num_prompts"] == 64
@@ -39,14 +39,14 @@ def test_a_large_model_is_not_trained_at_nanos_rates_and_lengths() -> None:
 
 
 def test_the_papers_settings_come_with_the_papers_model() -> None:
-    tree = compose(["algo=tool_rloo_paper", "model=qwen2_5_0_5b"])
+    tree = compose(["algo=tool_rloo", "model=qwen2_5_0_5b"])
     algo = tree["algo"]
     assert algo["optimizer"]["lr"] == 1e-5
     assert (algo["num_prompts"], algo["num_samples"], algo["best_of"], algo["clip"]) == (16, 8, 1, None)
     assert (algo["loss"]["kl"], algo["loss"]["entropy"], tree["steps"]) == (0.001, 0.001, 100)
     assert tree["warm_start"]["steps"] * tree["warm_start"]["algo"]["num_prompts"] == 10_240
     assert tree["sampling"]["max_context"] >= 3072
-    judged = compose(["algo=tool_rloo_paper", "model=qwen2_5_0_5b", "evaluate=paper"])["evaluate"]
+    judged = compose(["algo=tool_rloo", "model=qwen2_5_0_5b", "evaluate=paper"])["evaluate"]
     assert (judged["num_tasks"], judged["num_samples"], judged["max_rounds"]) == (50, 16, [8, 5])
 
 
@@ -64,7 +64,7 @@ def test_a_key_given_by_itself_wins_over_the_recipe() -> None:
 
 
 def test_a_recipe_can_be_chosen_and_changed() -> None:
-    assert compose(["model=nano", "model/recipe=3b"])["algo"]["num_prompts"] == 64
+    assert compose(["model=nano", "model/recipe=3b", "algo=grpo"])["algo"]["num_prompts"] == 64
     assert compose(["model.recipe.reinforce_lr=1e-4"])["algo"]["optimizer"]["lr"] == 1e-4
     with raises_naming(ConfigError, "'model.recipe.reinforce'", "reinforce_lr"):
         compose(["+model.recipe.reinforce=1"])
