@@ -5,23 +5,187 @@ Keys of a file:
     presets   by name of conf/paper: title, sources, and rows [key, the paper's value, where it stands, reason]; the
               reason says why the preset has another value. A source that begins with "not published" marks a value that
               neither the paper nor its code states: the preset then has rlx's own.
+    tables    by the paper's own name, such as "Table 2": `where` it stands; `columns`, each [printed title, figure of
+              rlx, factor to rlx's unit, word that tells apart the rows of several columns], of which the title alone
+              is needed; `rows`, by printed name the printed numbers, null where the paper has none. A name may be
+              "group / row": `parts` names the part of a mixture that a group is.
+    claims    by sentence: `where` it stands, `main` if abstract or conclusions state it, and either `tests`, by name of
+              a reproduction (rlx.reproduce.studies.Claim), or why it is `untestable` here, or `untested` so far
+
+A reproduction names a paper and refers to it: `published: {row: ["Table 2: Tool-RLOO"]}` and `claims: [sentence]`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from rlx.config.folders import shipped_folder
+from rlx.limits import near
+from rlx.record.form import FLAG, STRING, CodecError, Form, made, named, number, require_list
 from rlx.record.plain_yaml import parse_small
+from rlx.reproduce.studies import CLAIM, Claim
+
+Rows = Mapping[str, Mapping[str, float]]
+"""Figures by row, in rlx's names and units."""
+PLACES = 10
+"""Decimal places of a figure: enough for what a paper prints, and fewer than a factor's rounding spoils."""
 
 
-def read_papers() -> Mapping[str, Mapping[str, Any]]:
+@dataclass(frozen=True, kw_only=True)
+class PrintedColumn:
+    """Column of a paper's table."""
+
+    title: str
+    figure: str = ""
+    """Name of the figure in rlx; empty for a figure that rlx does not have."""
+    factor: float = 1.0
+    side: str = ""
+    """Word after a row's name, where several columns hold one figure."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrintedTable:
+    """Table of a paper as it is printed."""
+
+    where: str
+    columns: tuple[PrintedColumn, ...]
+    rows: Mapping[str, tuple[float | None, ...]]
+    parts: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, values in self.rows.items():
+            if len(values) != len(self.columns):
+                raise ValueError(f"{name:.60}: {len(values)} numbers for {len(self.columns)} columns")
+
+    @property
+    def figures(self) -> Rows:
+        """Return the figures of each row and side."""
+        found: dict[str, dict[str, float]] = {}
+        for name, values in self.rows.items():
+            group, _, last = name.rpartition(" / ")
+            part = self.parts.get(group, "")
+            for column, value in zip(self.columns, values, strict=True):
+                if column.figure and value is not None:
+                    row = ", ".join(word for word in (last if part else name, column.side) if word)
+                    stat = f"{part}/{column.figure}" if part else column.figure
+                    found.setdefault(row, {})[stat] = round(value * column.factor, PLACES)
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperClaim:
+    """Sentence of a paper, and the tests of it."""
+
+    where: str
+    main: bool = False
+    """Flag: the abstract or the conclusions state it."""
+    tests: Mapping[str, Claim] = field(default_factory=dict)
+    """Keys are names of reproductions."""
+    untestable: str = ""
+    """Reason for which nothing here can test it."""
+    untested: str = ""
+    """Reason for which no reproduction decides it, though one could."""
+
+    def __post_init__(self) -> None:
+        if [bool(self.tests), bool(self.untestable), bool(self.untested)].count(True) != 1:
+            raise ValueError("expected one of tests, untestable and untested")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Registered:
+    """What the registry states of one paper."""
+
+    presets: Mapping[str, Mapping[str, Any]]
+    tables: Mapping[str, PrintedTable]
+    claims: Mapping[str, PaperClaim]
+
+    def published(self, references: Sequence[str]) -> dict[str, list[float]]:
+        """Return the figures of rows such as `Table 2: Tool-RLOO`, in their order."""
+        found: dict[str, list[float]] = {}
+        for reference in references:
+            table, _, row = reference.partition(": ")
+            if table not in self.tables:
+                raise ValueError(f"{reference:.80}: the paper has no {table:.60}{near(table, self.tables)}")
+            rows = self.tables[table].figures
+            if row not in rows:
+                raise ValueError(f"{reference:.80}: {table} has no row {row:.60}{near(row, rows)}")
+            for stat, value in rows[row].items():
+                found.setdefault(stat, []).append(value)
+        return found
+
+    def claims_of(self, reproduction: str, sentences: Sequence[str]) -> dict[str, Claim]:
+        """Return the claims of these sentences as a reproduction tests them."""
+        found = {}
+        for sentence in sentences:
+            claim = self.claims.get(sentence)
+            if claim is None:
+                raise ValueError(f"claims: the paper has no {sentence!r:.80}{near(sentence, self.claims)}")
+            if reproduction not in claim.tests:
+                known = ", ".join(claim.tests) or "none"
+                raise ValueError(f"claims: {sentence:.80}: its tests are of {known}, not of {reproduction:.60}")
+            found[sentence] = claim.tests[reproduction]
+        return found
+
+
+def read_column(value: Any, where: str) -> PrintedColumn:
+    """Read [title, figure, factor, side]."""
+    cells = require_list(value, where)
+    title, figure, factor, side = [*cells, *["", "", 1.0, ""][len(cells) :]][:4]
+    if len(cells) > 4 or not all(isinstance(word, str) for word in (title, figure, side)):
+        raise CodecError(f"{where}: expected [title, figure, factor, side]")
+    return PrintedColumn(title=title, figure=figure, factor=number(factor, where), side=side)
+
+
+def read_cells(value: Any, where: str) -> tuple[float | None, ...]:
+    return tuple(None if cell is None else number(cell, where) for cell in require_list(value, where))
+
+
+COLUMNS = Form(list, lambda value, where: tuple(read_column(one, where) for one in require_list(value, where)))
+TABLE = made(
+    PrintedTable,
+    where=STRING,
+    columns=COLUMNS,
+    rows=named(Form(list, read_cells)),
+    parts=named(STRING).unless({}),
+)
+PAPER_CLAIM = made(
+    PaperClaim,
+    where=STRING,
+    main=FLAG.unless(False),
+    tests=named(CLAIM).unless({}),
+    untestable=STRING.unless(""),
+    untested=STRING.unless(""),
+)
+
+
+@cache
+def read_paper(file: Path) -> Registered:
+    """Return what a file of the registry states; a ValueError names the place that is wrong."""
+    tree = dict(parse_small(file.read_text(encoding="utf-8")))
+    return Registered(
+        presets=tree.get("presets", {}),
+        tables=named(TABLE).read(tree.get("tables", {}), f"{file.name}: tables"),
+        claims=named(PAPER_CLAIM).read(tree.get("claims", {}), f"{file.name}: claims"),
+    )
+
+
+def read_papers() -> Mapping[str, Registered]:
     """Return what the registry states of each paper, by the paper's name."""
-    files = sorted(shipped_folder("scripts/papers").glob("*.yaml"))
-    return {file.stem: dict(parse_small(file.read_text(encoding="utf-8"))) for file in files}
+    return {file.stem: read_paper(file) for file in sorted(shipped_folder("scripts/papers").glob("*.yaml"))}
+
+
+def find_registered(name: str) -> Registered:
+    """Return the registry's file of a paper; ValueError for an unknown name."""
+    papers = read_papers()
+    if name not in papers:
+        raise ValueError(f"paper={name:.60}: there is no such paper{near(name, papers)}")
+    return papers[name]
 
 
 def read_presets() -> Mapping[str, Mapping[str, Any]]:
     """Return the papers' settings, by the name of their presets."""
-    return {name: preset for paper in read_papers().values() for name, preset in paper["presets"].items()}
+    return {name: preset for paper in read_papers().values() for name, preset in paper.presets.items()}

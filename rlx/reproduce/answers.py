@@ -1,0 +1,154 @@
+"""Answers of a reproduction to its bands and to the claims of its paper: the figure, its interval over seeds, and the
+verdict that follows from both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf, isfinite
+
+from rlx.evaluate.intervals import Estimate
+from rlx.evaluate.tables import TOOL_USE, Column, estimate_cell, number_cell, pass_columns
+from rlx.reproduce.figures import Figures
+from rlx.reproduce.reproduction import Reproduction, ReproductionError
+from rlx.reproduce.studies import Claim
+from rlx.reproduce.verdicts import Verdict, count_verdicts, verdict_of
+from rlx.table import MISSING, Table
+
+PLAIN = Column(stat="", title="", digits=3)
+"""Any other figure."""
+CLAIMS = "Claims of the paper"
+BANDS = "Expected of this reproduction"
+ADDED = "added"
+"""Mark of a band that is younger than its results; any other mark is the band before."""
+CLAIM_HEADER = ("claim", "means", "measured [over seeds]", "verdict", "mark")
+BAND_HEADER = ("row", "figure", "measured [over seeds]", "least", "most", "verdict", "mark")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """Figure of a row or gain beside its bounds."""
+
+    sentence: str
+    """Claim of the paper; empty for a band."""
+    claim: Claim
+    column: Column
+    measured: Estimate
+    """Mean over these seeds, with its interval over seeds; without ends where there are too few."""
+
+    @property
+    def verdict(self) -> Verdict:
+        return verdict_of(self.measured, self.claim.least, self.claim.most, self.claim.untestable)
+
+    @property
+    def bounds(self) -> str:
+        """Return the bounds in words."""
+        words = {"at least": self.claim.least, "at most": self.claim.most}
+        told = [f"{word} {number_cell(number, self.column)}" for word, number in words.items() if isfinite(number)]
+        return " and ".join(told)
+
+    @property
+    def means(self) -> str:
+        """Return the claim in words of the reproduction."""
+        return f"{self.column.title} of {self.claim.of} {self.bounds}"
+
+    @property
+    def remark(self) -> str:
+        """Return the mark, the reason for which nothing can be tested, and the note."""
+        return ". ".join(text for text in (self.claim.mark, self.claim.untestable, self.claim.note) if text)
+
+
+def claim_answers(what: Reproduction, found: Mapping[str, Figures], over_seeds: Mapping[str, Figures]) -> list[Answer]:
+    """Return the answer to each claim; `over_seeds` has the figures whose intervals are over seeds."""
+    return [answer(what, claim, sentence, found, over_seeds) for sentence, claim in what.claims.items()]
+
+
+def band_answers(what: Reproduction, found: Mapping[str, Figures], over_seeds: Mapping[str, Figures]) -> list[Answer]:
+    """Return the answer to each band."""
+    return [answer(what, claim, "", found, over_seeds) for claim in bands_of(what)]
+
+
+def bands_of(what: Reproduction) -> list[Claim]:
+    """Return the bands of a reproduction in the form of claims."""
+    bands = [(name, stat, *ends) for name, of in what.expected.items() for stat, ends in of.items()]
+    marks = [what.marks.get(name, {}).get(stat, "") for name, stat, _, _ in bands]
+    return [
+        Claim(
+            of=name,
+            figure=stat,
+            least=low,
+            most=high,
+            added_after_results=mark == ADDED,
+            changed_after_results=mark if mark != ADDED else "",
+        )
+        for (name, stat, low, high), mark in zip(bands, marks, strict=True)
+    ]
+
+
+def answer(
+    what: Reproduction,
+    claim: Claim,
+    sentence: str,
+    found: Mapping[str, Figures],
+    over_seeds: Mapping[str, Figures],
+) -> Answer:
+    """Return the answer to one claim or band."""
+    mean = figure_of(claim.of, claim.figure, found[claim.of])
+    ends = over_seeds.get(claim.of, {}).get(f"eval/{claim.figure}")
+    measured = replace(mean, low=-inf, high=inf) if ends is None else replace(mean, low=ends.low, high=ends.high)
+    return Answer(sentence=sentence, claim=claim, column=column_of(what, claim.figure), measured=measured)
+
+
+def column_of(what: Reproduction, stat: str) -> Column:
+    """Return the title and the digits of a figure."""
+    known = {column.stat: column for column in (*pass_columns(f"eval/pass@{k}" for k in what.ks), *TOOL_USE)}
+    return known.get(stat, replace(PLAIN, stat=stat, title=stat))
+
+
+def figure_of(name: str, stat: str, figures: Figures) -> Estimate:
+    """Return a figure of a row, a gain or a curve."""
+    if f"eval/{stat}" not in figures:
+        known = ", ".join(sorted(figure.split("/", 1)[1] for figure in figures))
+        raise ReproductionError(f"{name}: expected has no figure {stat!r} to look at among {known}")
+    return figures[f"eval/{stat}"]
+
+
+def expected_table(answers: Sequence[Answer]) -> Table:
+    """Return what was measured beside the bands."""
+    rows = tuple(
+        (
+            one.claim.of,
+            one.column.title,
+            estimate_cell(one.measured, one.column),
+            number_cell(one.claim.least, one.column),
+            number_cell(one.claim.most, one.column),
+            one.verdict.value,
+            one.remark or MISSING,
+        )
+        for one in answers
+    )
+    return Table(title=BANDS, header=BAND_HEADER, rows=rows)
+
+
+def claims_table(answers: Sequence[Answer]) -> Table:
+    """Return the source's claims beside what was measured."""
+    rows = tuple(
+        (one.sentence, one.means, estimate_cell(one.measured, one.column), one.verdict.value, one.remark or MISSING)
+        for one in answers
+    )
+    return Table(title=CLAIMS, header=CLAIM_HEADER, rows=rows)
+
+
+def summaries(bands: Sequence[Answer], claims: Sequence[Answer]) -> list[str]:
+    """Return the number of each verdict on bands and on claims."""
+    kinds = {"bands of this reproduction": bands, "claims of the paper": claims}
+    return [f"{kind}: {count_verdicts(one.verdict for one in answers)}" for kind, answers in kinds.items() if answers]
+
+
+def contradictions(answers: Iterable[Answer]) -> list[str]:
+    """Return a sentence for each band or claim that the interval over seeds contradicts."""
+    return [
+        f"contradicted: {one.sentence or 'band'} ({one.means}; measured {estimate_cell(one.measured, one.column)})"
+        for one in answers
+        if one.verdict is Verdict.CONTRADICTED
+    ]
