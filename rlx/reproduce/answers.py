@@ -55,7 +55,11 @@ class Answer:
     @property
     def remark(self) -> str:
         """Return the mark, the reason for which nothing can be tested, and the note."""
-        return ". ".join(text for text in (self.claim.mark, self.claim.untestable, self.claim.note) if text)
+        return "; ".join(self.remarks)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        return tuple(text for text in (self.claim.mark, self.claim.untestable, self.claim.note) if text)
 
 
 def claim_answers(what: Reproduction, found: Mapping[str, Figures], over_seeds: Mapping[str, Figures]) -> list[Answer]:

@@ -96,7 +96,7 @@ def test_tables_show_the_mark_the_reason_and_the_note_beside_the_verdict() -> No
     rows = claims_table(answers).rows
     assert [row[3] for row in rows] == ["supported", "contradicted", "not testable here"]
     assert [row[4] for row in rows] == [
-        "added after results. one seed",
+        "added after results; one seed",
         "changed after results: [0, 1]",
         "ceiling: 1.0 before",
     ]
