@@ -85,7 +85,7 @@ def paper_row(stored: Stored, title: str, header: Sequence[str], row: list[str])
     for index in (index for index, head in enumerate(header) if head == PAPER):
         cells[index] = next(
             (
-                printed_cell(values, of_part(match[2]) if (match := part_of(stat)) else column_of(stored.what, stat))
+                printed_cell(values, axis_of(stat))
                 for stat, values in published.items()
                 if is_at(stored, stat, title, header[index - 1])
             ),

@@ -73,23 +73,24 @@ class Stored:
 
     def mean(self, name: str, stat: str) -> float:
         """Return the mean over the seeds of a row, gain, comparison or measured policy; nan where none is stored."""
+        if not isnan(stated := self.claimed(name, stat)):
+            return stated
         kind = "Gain of these seeds, " if name in self.what.gains else ""
-        scale = scale_of(self.what, stat)
         if cell := self.cell(kind, name, stat):
-            return numbers_in(cell)[0] * scale
+            return numbers_in(cell)[0] * scale_of(self.what, stat)
         if name in self.what.comparisons:
             return numbers_in(self.table("Means over all steps")[name]["measured"])[0]
-        if not isnan(stated := self.claimed(name, stat)) or name not in self.what.gains:
-            return stated
+        if name not in self.what.gains:
+            return nan
         ours, theirs = (self.mean(row, stat) for row in map(self.row_of, self.what.gains[name]))
         return ours - theirs
 
     def claimed(self, name: str, stat: str) -> float:
-        """Return the mean that the report's own tables of claims and bands state."""
+        """Return the mean that the report's own tables of claims and bands state, with more digits than others have."""
         column = column_of(self.what, stat)
         for title, measured in (("Claims of the paper", "means"), ("Expected of this reproduction", "figure")):
             for row in self.rows(title):
-                is_it = row[measured].startswith(f"{column.title} of {name} ") or (
+                is_it = row[measured].startswith(f"{column.title} of {name} at ") or (
                     row[measured] == column.title and row.get("row") == name
                 )
                 numbers = numbers_in(next(cell for head, cell in row.items() if head.startswith("measured")))
