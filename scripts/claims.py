@@ -54,19 +54,19 @@ def answers_of(name: str) -> tuple[Answer, ...]:
 @cache
 def reproductions() -> Mapping[str, str]:
     """Return the stored report that decides for each reproduction: of its variants the one with most seeds."""
-    found: dict[str, str] = {}
-    seeds = {path.parent.name: read_stored(path.parent.name).what.seeds for path in REPORTS.glob("*/report.md")}
+    deciding: dict[str, str] = {}
+    seeds = {path.parent.name: read_stored(path.parent.name).reproduction.seeds for path in REPORTS.glob("*/report.md")}
     for name in sorted(seeds, key=lambda name: seeds[name]):
-        found[read_tree(ROOT / "scripts" / "reproduce" / f"{name}.yaml").get("like", name)] = name
-    return found
+        deciding[read_tree(ROOT / "scripts" / "reproduce" / f"{name}.yaml").get("like", name)] = name
+    return deciding
 
 
 def answers_to(sentence: str, claim: PaperClaim) -> Iterator[Answer]:
     """Yield the answer of each reproduction to a claim; of a variant with more seeds, where that has the claim."""
     for name in claim.tests:
-        asked = [reproductions().get(name, name), name]
-        every = [one for report in asked for one in answers_of(report) if one.sentence == sentence]
-        yield every[0]
+        reports = [reproductions().get(name, name), name]
+        answers = [answer for report in reports for answer in answers_of(report) if answer.sentence == sentence]
+        yield answers[0]
 
 
 def verdict_on(sentence: str, claim: PaperClaim) -> Verdict:
@@ -100,9 +100,9 @@ def verdicts_table(paper: str) -> Table:
 
 def counts_table() -> Table:
     """Return the numbers of verdicts on the main claims of each paper."""
-    verdicts = {name: [verdict_on(*one) for one in main_claims(name).items()] for name in TITLES}
-    every = [verdict for some in verdicts.values() for verdict in some]
-    named = [*((TITLES[name], some) for name, some in verdicts.items()), ("all", every)]
+    verdicts = {name: [verdict_on(*item) for item in main_claims(name).items()] for name in TITLES}
+    total = [verdict for some in verdicts.values() for verdict in some]
+    named = [*((TITLES[name], some) for name, some in verdicts.items()), ("all", total)]
     rows = tuple((title, str(len(some)), *(str(some.count(verdict)) for verdict in Verdict)) for title, some in named)
     return Table(title="", header=("paper", "main claims", *(verdict.value for verdict in Verdict)), rows=rows)
 

@@ -27,24 +27,26 @@ def refreshed(name: str) -> str:
     """Return the text of a stored report with the verdicts and the published figures of now."""
     stored = read_stored(name)
     bands, claims = stored.answers()
-    whole = {BANDS: expected_table(bands), CLAIMS: claims_table(claims), BESIDE: beside(stored)}
-    text = TABLE.sub(lambda match: with_rows(match, stored, whole), stored.text)
+    tables = {BANDS: expected_table(bands), CLAIMS: claims_table(claims), BESIDE: beside(stored)}
+    text = TABLE.sub(lambda match: with_rows(match, stored, tables), stored.text)
     return text.replace(
-        f"- Published: {source_of(text)}", f"- Published: {stored.what.source}. {stored.what.setting}", 1
+        f"- Published: {source_of(text)}",
+        f"- Published: {stored.reproduction.source}. {stored.reproduction.setting}",
+        1,
     )
 
 
 def source_of(text: str) -> str:
     """Return the line on the source of the published figures."""
-    found = re.search(r"^- Published: (.*)$", text, re.MULTILINE)
-    return found[1] if found else "nothing"
+    line = re.search(r"^- Published: (.*)$", text, re.MULTILINE)
+    return line[1] if line else "nothing"
 
 
-def with_rows(match: re.Match[str], stored: Stored, whole: dict[str, Table]) -> str:
+def with_rows(match: re.Match[str], stored: Stored, tables: dict[str, Table]) -> str:
     """Return a table of a report as it is now."""
     title = match["title"]
-    if title in whole and whole[title].rows:
-        return to_markdown(whole[title])
+    if title in tables and tables[title].rows:
+        return to_markdown(tables[title])
     if title == ENDS:
         return edited(match, cut_row)
     header = rows_of(match["rows"])[0]
@@ -74,8 +76,8 @@ def cut_row(header: Sequence[str], row: list[str]) -> list[str]:
     if len(numbers) != 3:
         return row
     value, low, high = numbers
-    found = within(Estimate(value=value, low=low, high=high), *possible_values(metric))
-    return [*row[:-1], estimate_cell(found, PLAIN)] if (found.low, found.high) != (low, high) else row
+    interval = within(Estimate(value=value, low=low, high=high), *possible_values(metric))
+    return [*row[:-1], estimate_cell(interval, PLAIN)] if (interval.low, interval.high) != (low, high) else row
 
 
 def paper_row(stored: Stored, title: str, header: Sequence[str], row: list[str]) -> list[str]:
@@ -96,10 +98,12 @@ def paper_row(stored: Stored, title: str, header: Sequence[str], row: list[str])
 
 def printed_of(stored: Stored, name: str) -> dict[str, Sequence[float]]:
     """Return the published figures of a row, or of the run whose trained policy is that row."""
-    if name in stored.what.published:
-        return dict(stored.what.published[name])
-    rows = [row for row, place in stored.what.rows.items() if place.partition(" ")[0] == name and "eval-" in place]
-    return dict(stored.what.published.get(rows[0], {})) if rows else {}
+    if name in stored.reproduction.published:
+        return dict(stored.reproduction.published[name])
+    rows = [
+        row for row, place in stored.reproduction.rows.items() if place.partition(" ")[0] == name and "eval-" in place
+    ]
+    return dict(stored.reproduction.published.get(rows[0], {})) if rows else {}
 
 
 def part_of(stat: str) -> re.Match[str] | None:
@@ -112,8 +116,8 @@ def is_at(stored: Stored, stat: str, title: str, column: str) -> bool:
         return title.startswith(f"{of_part(match[2]).title} by part") and column == match[1]
     if "by part" in title:
         return False
-    own = column_of(stored.what, stat)
-    plain = own.title if own.title != stat else TURNS.title if stat == TURNS.stat else title_of(stat)
+    fixed = column_of(stored.reproduction, stat)
+    plain = fixed.title if fixed.title != stat else TURNS.title if stat == TURNS.stat else title_of(stat)
     return column == plain
 
 
@@ -121,16 +125,16 @@ def beside(stored: Stored) -> Table:
     """Return the published figures beside those measured; a line that stays keeps its digits."""
     lines = {tuple(line.values())[:3]: tuple(line.values()) for line in stored.rows(BESIDE)}
     rows = []
-    for row, place in stored.what.rows.items():
-        for stat, values in stored.what.published.get(row, {}).items():
+    for row, place in stored.reproduction.rows.items():
+        for stat, values in stored.reproduction.published.get(row, {}).items():
             run, column = place.partition(" ")[0], axis_of(stat)
             names = [agent_name(row, index, values) for index in range(1, len(values) + 1)]
             same = [lines[name, run, column.title] for name in (row, names[0]) if (name, run, column.title) in lines]
             cell = same[0][3] if same else stored.cell("", row, stat)
             for name, value in zip(names, values, strict=True):
                 line = (name, run, *cells_beside(stat, cell, value)) if cell else ()
-                kept = [(name, *old[1:]) for old in same if line and old[4] == line[4]]
-                rows += kept[:1] or ([line] if line else [])
+                unchanged = [(name, *old[1:]) for old in same if line and old[4] == line[4]]
+                rows += unchanged[:1] or ([line] if line else [])
     header = ("paper's row", "runs here", "figure", "measured", PAPER, "difference", "interval covers it")
     return Table(title=BESIDE, header=header, rows=tuple(rows))
 

@@ -58,9 +58,9 @@ def test_figures_of_seeds_beside_the_reports_stand_on_their_pages() -> None:
         page = (RESULTS / PAGE_OF[name.split("_")[0]]).read_text(encoding="utf-8")
         stored = read_stored(name)
         for run, figures in runs.items():
-            assert stored.what.runs[run].every_seed
+            assert stored.reproduction.runs[run].every_seed
             for figure, values in figures.items():
-                assert len(values) == stored.what.seeds
+                assert len(values) == stored.reproduction.seeds
                 scale, digits = (100, 1) if figure.startswith("sudoku/") else (1, 2)
                 words = ", ".join(f"{scale * value:.{digits}f}" for value in values)
                 shorter = re.sub(r"\b0\.", ".", words)
@@ -76,10 +76,12 @@ def test_a_stored_report_is_its_own_view() -> None:
 
 def test_reports_follow_the_published_figures_and_cut_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     stored = read_stored("gem_gamma")
-    what = replace(stored.what, published={"gamma 0.9": {"episode/turns": (5.6, 7.25)}})
+    reproduction = replace(stored.reproduction, published={"gamma 0.9": {"episode/turns": (5.6, 7.25)}})
     text = stored.text.replace("| Reward | reward/mean | rebn |", "| Reward | success/mean | rebn |")
     text = re.sub(r"(success/mean \| rebn \| \S+ )\S+", r"\g<1>[-0.500,1.500]", text)
-    monkeypatch.setattr("scripts.refresh.read_stored", lambda name: replace(stored, what=what, text=text))
+    monkeypatch.setattr(
+        "scripts.refresh.read_stored", lambda name: replace(stored, reproduction=reproduction, text=text)
+    )
     changed = refreshed("gem_gamma")
     assert "5.60, 7.25" in changed
     assert "gamma 0.9 (agent 2 of 2)" in changed

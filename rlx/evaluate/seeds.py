@@ -41,16 +41,16 @@ def means_over_seeds(figures: Mapping[str, Ratio], noun: str) -> dict[str, Estim
     """Return the mean of every figure with an interval over seeds, `noun/stat`; nothing of a single run."""
     if any(len(figure.top) < 2 for figure in figures.values()):
         return {}
-    found = {name: seed_mean([figure]) for name, figure in figures.items()}
-    found |= {name: seed_mean([figures[part] for part in parts]) for name, parts in strata(figures).items()}
-    return {f"{noun}/{name}": mean for name, mean in found.items()}
+    means = {name: seed_mean([figure]) for name, figure in figures.items()}
+    means |= {name: seed_mean([figures[part] for part in parts]) for name, parts in strata(figures).items()}
+    return {f"{noun}/{name}": mean for name, mean in means.items()}
 
 
 def seed_mean(parts: Sequence[Ratio]) -> Estimate:
     """Return the mean over parts and runs, with Student's interval cut to the possible values."""
     each = mean_of_parts(parts)
-    found = welch(each, np.zeros_like(each))
-    return within(found, float(np.mean([*map(least_of, parts)])), float(np.mean([*map(most_of, parts)])))
+    interval = welch(each, np.zeros_like(each))
+    return within(interval, float(np.mean([*map(least_of, parts)])), float(np.mean([*map(most_of, parts)])))
 
 
 def seed_gain(parts: Sequence[tuple[Ratio, Ratio]], paired: bool) -> Estimate:

@@ -41,11 +41,16 @@ class Answer:
         return verdict_of(self.measured, self.claim.least, self.claim.most, self.claim.untestable)
 
     @property
+    def cell(self) -> str:
+        """Return the figure with its interval as text."""
+        return estimate_cell(self.measured, self.column)
+
+    @property
     def bounds(self) -> str:
         """Return the bounds in words."""
         words = {"at least": self.claim.least, "at most": self.claim.most}
-        told = [f"{word} {number_cell(number, self.column)}" for word, number in words.items() if isfinite(number)]
-        return " and ".join(told)
+        phrases = [f"{word} {number_cell(number, self.column)}" for word, number in words.items() if isfinite(number)]
+        return " and ".join(phrases)
 
     @property
     def means(self) -> str:
@@ -62,20 +67,26 @@ class Answer:
         return tuple(text for text in (self.claim.mark, self.claim.untestable, self.claim.note) if text)
 
 
-def claim_answers(what: Reproduction, found: Mapping[str, Figures], over_seeds: Mapping[str, Figures]) -> list[Answer]:
+def claim_answers(
+    reproduction: Reproduction, means: Mapping[str, Figures], over_seeds: Mapping[str, Figures]
+) -> list[Answer]:
     """Return the answer to each claim; `over_seeds` has the figures whose intervals are over seeds."""
-    return [answer(what, claim, sentence, found, over_seeds) for sentence, claim in what.claims.items()]
+    return [
+        answer_to(reproduction, claim, sentence, means, over_seeds) for sentence, claim in reproduction.claims.items()
+    ]
 
 
-def band_answers(what: Reproduction, found: Mapping[str, Figures], over_seeds: Mapping[str, Figures]) -> list[Answer]:
+def band_answers(
+    reproduction: Reproduction, means: Mapping[str, Figures], over_seeds: Mapping[str, Figures]
+) -> list[Answer]:
     """Return the answer to each band."""
-    return [answer(what, claim, "", found, over_seeds) for claim in bands_of(what)]
+    return [answer_to(reproduction, claim, "", means, over_seeds) for claim in bands_of(reproduction)]
 
 
-def bands_of(what: Reproduction) -> list[Claim]:
+def bands_of(reproduction: Reproduction) -> list[Claim]:
     """Return the bands of a reproduction in the form of claims."""
-    bands = [(name, stat, *ends) for name, of in what.expected.items() for stat, ends in of.items()]
-    marks = [what.marks.get(name, {}).get(stat, "") for name, stat, _, _ in bands]
+    bands = [(name, stat, *ends) for name, figures in reproduction.expected.items() for stat, ends in figures.items()]
+    marks = [reproduction.marks.get(name, {}).get(stat, "") for name, stat, _, _ in bands]
     return [
         Claim(
             of=name,
@@ -89,31 +100,31 @@ def bands_of(what: Reproduction) -> list[Claim]:
     ]
 
 
-def answer(
-    what: Reproduction,
+def answer_to(
+    reproduction: Reproduction,
     claim: Claim,
     sentence: str,
-    found: Mapping[str, Figures],
+    means: Mapping[str, Figures],
     over_seeds: Mapping[str, Figures],
 ) -> Answer:
     """Return the answer to one claim or band."""
-    mean = figure_of(claim.of, claim.figure, found[claim.of])
+    mean = figure_of(claim.of, claim.figure, means[claim.of])
     ends = over_seeds.get(claim.of, {}).get(f"eval/{claim.figure}")
     measured = replace(mean, low=-inf, high=inf) if ends is None else replace(mean, low=ends.low, high=ends.high)
-    return Answer(sentence=sentence, claim=claim, column=column_of(what, claim.figure), measured=measured)
+    return Answer(sentence=sentence, claim=claim, column=column_of(reproduction, claim.figure), measured=measured)
 
 
-def column_of(what: Reproduction, stat: str) -> Column:
+def column_of(reproduction: Reproduction, stat: str) -> Column:
     """Return the title and the digits of a figure."""
-    known = {column.stat: column for column in (*pass_columns(f"eval/pass@{k}" for k in what.ks), *TOOL_USE)}
-    return known.get(stat, replace(PLAIN, stat=stat, title=stat))
+    columns = {column.stat: column for column in (*pass_columns(f"eval/pass@{k}" for k in reproduction.ks), *TOOL_USE)}
+    return columns.get(stat, replace(PLAIN, stat=stat, title=stat))
 
 
 def figure_of(name: str, stat: str, figures: Figures) -> Estimate:
     """Return a figure of a row, a gain or a curve."""
     if f"eval/{stat}" not in figures:
-        known = ", ".join(sorted(figure.split("/", 1)[1] for figure in figures))
-        raise ReproductionError(f"{name}: expected has no figure {stat!r} to look at among {known}")
+        names = ", ".join(sorted(figure.split("/", 1)[1] for figure in figures))
+        raise ReproductionError(f"{name}: expected has no figure {stat!r} to look at among {names}")
     return figures[f"eval/{stat}"]
 
 
@@ -121,15 +132,15 @@ def expected_table(answers: Sequence[Answer]) -> Table:
     """Return what was measured beside the bands."""
     rows = tuple(
         (
-            one.claim.of,
-            one.column.title,
-            estimate_cell(one.measured, one.column),
-            number_cell(one.claim.least, one.column),
-            number_cell(one.claim.most, one.column),
-            one.verdict.value,
-            one.remark or MISSING,
+            answer.claim.of,
+            answer.column.title,
+            answer.cell,
+            number_cell(answer.claim.least, answer.column),
+            number_cell(answer.claim.most, answer.column),
+            answer.verdict.value,
+            answer.remark or MISSING,
         )
-        for one in answers
+        for answer in answers
     )
     return Table(title=BANDS, header=BAND_HEADER, rows=rows)
 
@@ -137,8 +148,14 @@ def expected_table(answers: Sequence[Answer]) -> Table:
 def claims_table(answers: Sequence[Answer]) -> Table:
     """Return the source's claims beside what was measured."""
     rows = tuple(
-        (one.sentence, one.means, estimate_cell(one.measured, one.column), one.verdict.value, one.remark or MISSING)
-        for one in answers
+        (
+            answer.sentence,
+            answer.means,
+            answer.cell,
+            answer.verdict.value,
+            answer.remark or MISSING,
+        )
+        for answer in answers
     )
     return Table(title=CLAIMS, header=CLAIM_HEADER, rows=rows)
 
@@ -146,13 +163,15 @@ def claims_table(answers: Sequence[Answer]) -> Table:
 def summaries(bands: Sequence[Answer], claims: Sequence[Answer]) -> list[str]:
     """Return the number of each verdict on bands and on claims."""
     kinds = {"bands of this reproduction": bands, "claims of the paper": claims}
-    return [f"{kind}: {count_verdicts(one.verdict for one in answers)}" for kind, answers in kinds.items() if answers]
+    return [
+        f"{kind}: {count_verdicts(answer.verdict for answer in answers)}" for kind, answers in kinds.items() if answers
+    ]
 
 
 def contradictions(answers: Iterable[Answer]) -> list[str]:
     """Return a sentence for each band or claim that the interval over seeds contradicts."""
     return [
-        f"contradicted: {one.sentence or 'band'} ({one.means}; measured {estimate_cell(one.measured, one.column)})"
-        for one in answers
-        if one.verdict is Verdict.CONTRADICTED
+        f"contradicted: {answer.sentence or 'band'} ({answer.means}; measured {answer.cell})"
+        for answer in answers
+        if answer.verdict is Verdict.CONTRADICTED
     ]

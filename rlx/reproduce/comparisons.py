@@ -57,8 +57,8 @@ class Comparison:
         """Return the comparison over the seeds."""
         ours, theirs = (means_of(runs[name], metric) for name, metric in (one.split(" ") for one in self.of))
         num = min(len(ours), len(theirs))
-        found = mean_interval(mean_of([self.value(*both) for both in zip(ours[:num], theirs[:num], strict=True)]))
-        return cut(found, *self.possible)
+        interval = mean_interval(mean_of([self.value(*both) for both in zip(ours[:num], theirs[:num], strict=True)]))
+        return cut(interval, *self.possible)
 
     @property
     def possible(self) -> tuple[float, float]:

@@ -66,12 +66,12 @@ def seed_gain_figures(what: Reproduction, scores: Scored) -> dict[str, Figures]:
 
 def seed_row_figures(what: Reproduction, scores: Scored) -> dict[str, Figures]:
     """Return the rows that have at least two seeds, with intervals over seeds."""
-    found = {
+    means = {
         name: means_over_seeds(mean_ratios(scores[place], what.ks), "eval")
         for name, place in what.rows.items()
         if not is_random(place)
     }
-    return {name: figures for name, figures in found.items() if figures}
+    return {name: figures for name, figures in means.items() if figures}
 
 
 @contextmanager

@@ -114,7 +114,7 @@ def leave_out(what: Reproduction, arms: Sequence[str]) -> Reproduction:
         frontiers=select_pictures(lines, rows),
         published={name: told for name, told in what.published.items() if name in rows},
         expected=expected,
-        marks={name: told for name, told in what.marks.items() if name in expected},
+        marks={name: marks for name, marks in what.marks.items() if name in expected},
         claims={sentence: claim for sentence, claim in what.claims.items() if claim.of in names},
     )
 

@@ -64,7 +64,7 @@ class PrintedTable:
     @property
     def figures(self) -> Rows:
         """Return the figures of each row and side."""
-        found: dict[str, dict[str, float]] = {}
+        figures: dict[str, dict[str, float]] = {}
         for name, values in self.rows.items():
             group, _, last = name.rpartition(" / ")
             part = self.parts.get(group, "")
@@ -72,8 +72,8 @@ class PrintedTable:
                 if column.figure and value is not None:
                     row = ", ".join(word for word in (last if part else name, column.side) if word)
                     stat = f"{part}/{column.figure}" if part else column.figure
-                    found.setdefault(row, {})[stat] = round(value * column.factor, PLACES)
-        return found
+                    figures.setdefault(row, {})[stat] = round(value * column.factor, PLACES)
+        return figures
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class PaperClaim:
     untestable: str = ""
     """Reason for which nothing here can test it."""
     untested: str = ""
-    """Reason for which no reproduction decides it, though one could."""
+    """Reason for which no reproduction decides the claim yet."""
 
     def __post_init__(self) -> None:
         if [bool(self.tests), bool(self.untestable), bool(self.untested)].count(True) != 1:
@@ -97,7 +97,7 @@ class PaperClaim:
 
 @dataclass(frozen=True, kw_only=True)
 class Registered:
-    """What the registry states of one paper."""
+    """Statements of the registry on a paper."""
 
     presets: Mapping[str, Mapping[str, Any]]
     tables: Mapping[str, PrintedTable]
@@ -105,7 +105,7 @@ class Registered:
 
     def published(self, references: Sequence[str]) -> dict[str, list[float]]:
         """Return the figures of rows such as `Table 2: Tool-RLOO`, in their order."""
-        found: dict[str, list[float]] = {}
+        figures: dict[str, list[float]] = {}
         for reference in references:
             table, _, row = reference.partition(": ")
             if table not in self.tables:
@@ -114,21 +114,21 @@ class Registered:
             if row not in rows:
                 raise ValueError(f"{reference:.80}: {table} has no row {row:.60}{near(row, rows)}")
             for stat, value in rows[row].items():
-                found.setdefault(stat, []).append(value)
-        return found
+                figures.setdefault(stat, []).append(value)
+        return figures
 
     def claims_of(self, reproduction: str, sentences: Sequence[str]) -> dict[str, Claim]:
-        """Return the claims of these sentences as a reproduction tests them."""
-        found = {}
+        """Return each claim with its test in a reproduction."""
+        tests = {}
         for sentence in sentences:
             claim = self.claims.get(sentence)
             if claim is None:
                 raise ValueError(f"claims: the paper has no {sentence!r:.80}{near(sentence, self.claims)}")
             if reproduction not in claim.tests:
-                known = ", ".join(claim.tests) or "none"
-                raise ValueError(f"claims: {sentence:.80}: its tests are of {known}, not of {reproduction:.60}")
-            found[sentence] = claim.tests[reproduction]
-        return found
+                names = ", ".join(claim.tests) or "none"
+                raise ValueError(f"claims: {sentence:.80}: its tests are of {names}, not of {reproduction:.60}")
+            tests[sentence] = claim.tests[reproduction]
+        return tests
 
 
 def read_column(value: Any, where: str) -> PrintedColumn:
@@ -144,7 +144,7 @@ def read_cells(value: Any, where: str) -> tuple[float | None, ...]:
     return tuple(None if cell is None else number(cell, where) for cell in require_list(value, where))
 
 
-COLUMNS = Form(list, lambda value, where: tuple(read_column(one, where) for one in require_list(value, where)))
+COLUMNS = Form(list, lambda value, where: tuple(read_column(column, where) for column in require_list(value, where)))
 TABLE = made(
     PrintedTable,
     where=STRING,

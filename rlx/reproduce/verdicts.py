@@ -5,7 +5,7 @@
     undecided           the interval holds values of both kinds, or there are too few seeds for an interval over seeds
     not testable here   a ceiling, a floor, the pretraining or the size of the model decides, and not the algorithm
 
-A mean alone decides nothing. A claim that several tests ask for is supported where all testable ones support it.
+A mean alone decides nothing. A claim of several tests is supported if all testable tests support it.
 """
 
 from __future__ import annotations

@@ -109,8 +109,9 @@ def test_tables_show_the_mark_the_reason_and_the_note_beside_the_verdict() -> No
 
 
 def test_means_over_seeds_stay_within_possible_values_and_a_single_run_has_none() -> None:
-    shares = share_of([[1, 1], [1, 0], [0.9, 1]])
-    found = means_over_seeds({"pass@1": shares, "reward": mean_of([[1, 1], [1, 0], [0.9, 1]])}, "eval")
+    values = np.array([[1.0, 1.0], [1.0, 0.0], [0.9, 1.0]])
+    shares = share_of(values)
+    found = means_over_seeds({"pass@1": shares, "reward": mean_of(values)}, "eval")
     assert found["eval/pass@1"].value == pytest.approx(np.mean([1, 0.5, 0.95]))
     assert found["eval/pass@1"].high == 1.0
     assert found["eval/reward"].high > 1.0, "nothing is known of the bounds of a reward"
