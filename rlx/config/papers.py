@@ -11,6 +11,7 @@ Keys of a file:
               (keys below an option that the words replace, whose values stay the preset's) and why (the reason for a
               value that the paper does not state). `main` is the preset's own run. A preset without arms has those of
               the preset that it builds on. rlx/config/arms.py reads them for `+paper=NAME +arm=NAME`.
+    tables, claims   rlx/reproduce/papers.py reads them
 """
 
 from __future__ import annotations

@@ -37,6 +37,22 @@ def gains_over_seeds(
     return {f"{noun}/{name}": gain for name, gain in found.items()}
 
 
+def means_over_seeds(figures: Mapping[str, Ratio], noun: str) -> dict[str, Estimate]:
+    """Return the mean of every figure with an interval over seeds, `noun/stat`; nothing of a single run."""
+    if any(len(figure.top) < 2 for figure in figures.values()):
+        return {}
+    means = {name: seed_mean([figure]) for name, figure in figures.items()}
+    means |= {name: seed_mean([figures[part] for part in parts]) for name, parts in strata(figures).items()}
+    return {f"{noun}/{name}": mean for name, mean in means.items()}
+
+
+def seed_mean(parts: Sequence[Ratio]) -> Estimate:
+    """Return the mean over parts and runs, with Student's interval cut to the possible values."""
+    each = mean_of_parts(parts)
+    interval = welch(each, np.zeros_like(each))
+    return within(interval, float(np.mean([*map(least_of, parts)])), float(np.mean([*map(most_of, parts)])))
+
+
 def seed_gain(parts: Sequence[tuple[Ratio, Ratio]], paired: bool) -> Estimate:
     """Return the gain of the mean over parts, each of ours and theirs, cut to the possible differences."""
     ours, theirs = (mean_of_parts([pair[side] for pair in parts]) for side in (0, 1))

@@ -12,8 +12,8 @@ from rlx.evaluate.intervals import Estimate
 from rlx.table import MISSING, Table
 
 Figures = Mapping[str, Estimate]
-Published = Mapping[str, Mapping[str, float]]
-"""Run to figure to the value a paper prints."""
+Published = Mapping[str, Mapping[str, Sequence[float]]]
+"""Run to figure to the values that a paper prints, several where it has several agents for a run."""
 
 PAIRED = "; gains are paired by problem, those of percentages in points"
 """The end of a title of a table with gains."""
@@ -181,7 +181,7 @@ def figure_table(
         for column in known:
             row.append(estimate_cell(figures.get(f"eval/{column.stat}"), column, signed=name in signed))
             if printed[column.stat]:
-                row.append(number_cell(papers.get(name, {}).get(f"eval/{column.stat}"), column))
+                row.append(printed_cell(papers.get(name, {}).get(f"eval/{column.stat}", ()), column))
         rows.append(tuple(row))
     return Table(title=title, header=tuple(header), rows=tuple(rows))
 
@@ -191,6 +191,11 @@ def number_cell(value: float | None, column: Column, *, signed: bool = False) ->
         return MISSING
     number = f"{value * 100 if column.percent else value:{'+' if signed else ''}.{column.digits}f}"
     return number if float(number) else number.lstrip("+-")
+
+
+def printed_cell(values: Sequence[float], column: Column) -> str:
+    """Return the published values of a figure, in the paper's order."""
+    return ", ".join(number_cell(value, column) for value in values) or MISSING
 
 
 def estimate_cell(figure: Estimate | None, column: Column, *, signed: bool = False) -> str:

@@ -3,9 +3,11 @@ steps, or by what was spent until then."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from math import inf
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, get_args
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 
 from rlx.console import one_line
 from rlx.evaluate.intervals import Estimate, mean_interval, mean_of
+from rlx.evaluate.intervals import within as cut
 from rlx.evaluate.picture import Handles, Panel
 from rlx.limits import LARGEST, MANY, MistakeError, refuse, within
 from rlx.record.folder import METRICS
@@ -28,6 +31,12 @@ SAMPLED: tuple[By, ...] = ("episodes", "tokens")
 """Amounts that steps spend: episodes, with forks, and tokens sampled for them (`batch/episodes`, `batch/tokens`)."""
 
 
+POSSIBLE = (
+    (re.compile(r"(?:[^/]+/)?success/mean|.*pass@\d+|env/(?:f1|em)(?:_\w+)?|reply/only_action"), 0.0, 1.0),
+    (re.compile(r".*(?:entropy|/turns|/tokens|/calls|/episodes|/invalid|_words|tree/critical)"), 0.0, inf),
+    (re.compile(r"critic/explained"), -inf, 1.0),
+)
+"""Names of metrics with their least and largest possible value."""
 MOST_POINTS = 400
 """Largest number of points of a line that is drawn: more than a picture's width can show."""
 FEW = 4
@@ -83,6 +92,10 @@ class Line:
     """(seeds, steps)"""
     spent: Mapping[By, Floats]
     """Up to each of these steps, (seeds, steps); nothing of what no step tells."""
+    least: float = -inf
+    """Smallest possible value of the metric."""
+    most: float = inf
+    """Largest possible value of the metric."""
 
     @property
     def mean(self) -> Floats:
@@ -91,7 +104,11 @@ class Line:
     @property
     def end(self) -> Estimate:
         """At the last step, with Student's interval over seeds."""
-        return mean_interval(mean_of(self.smooth[:, -1]))
+        return self.bounded(self.smooth[:, -1])
+
+    def bounded(self, values_S: Floats) -> Estimate:
+        """Return the mean over seeds, with Student's interval cut to the possible values."""
+        return cut(mean_interval(mean_of(values_S)), self.least, self.most)
 
     def point(self, curve: Curve) -> Estimate:
         """Return the metric at `curve.at`, or at the last point of a seed that ends before, with Student's interval."""
@@ -99,7 +116,7 @@ class Line:
             return self.end
         spent_ST = self.spent[curve.by]
         at = [min(int(np.searchsorted(spent_T, curve.at)), len(spent_T) - 1) for spent_T in spent_ST]
-        return mean_interval(mean_of(self.smooth[np.arange(len(at)), at]))
+        return self.bounded(self.smooth[np.arange(len(at)), at])
 
     def least_spent(self, by: By) -> float:
         """Return the amount that the shortest seed spent."""
@@ -120,7 +137,14 @@ def line_of(folders: Sequence[Path], metric: str, window: int) -> Line:
         raise MistakeError(f"{folders[0] / METRICS}: no step says {one_line(metric, 60)!r} {others}")
     values = np.array([[own[step] for step in steps] for own in told], dtype=np.float64)
     smooth = np.stack([running_mean(values_T, window) for values_T in values])
-    return Line(steps=np.array(steps, dtype=np.float64), smooth=smooth, spent=spent_until(folders, steps))
+    least, most = possible_values(metric)
+    spent = spent_until(folders, steps)
+    return Line(steps=np.array(steps, dtype=np.float64), smooth=smooth, spent=spent, least=least, most=most)
+
+
+def possible_values(metric: str) -> tuple[float, float]:
+    """Return the least and the largest possible value of a metric of a step."""
+    return next(((least, most) for names, least, most in POSSIBLE if names.fullmatch(metric)), (-inf, inf))
 
 
 def line_through(seeds: Sequence[Series], window: int) -> Line | None:

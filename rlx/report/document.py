@@ -18,7 +18,7 @@ NUMBER = re.compile(r"[-+–\d.,%]")
 """Start of a cell that is a number, or none."""
 BEGIN = re.compile(r"^(?:\d{1,9}(?=[.)](?:\s|$))|(?=#{1,6}(?:\s|$)|[+-](?:\s|$)|---|\[))")
 """Begin of a block of Markdown, up to the character that needs a backslash."""
-VERDICTS = {"yes": "good", "no": "bad", "NO": "bad"}
+VERDICTS = {"yes": "good", "no": "bad", "supported": "good", "contradicted": "bad"}
 """Classes of cells that answer a question."""
 SHORT = 36
 """Largest number of characters of a text that stays in one line."""

@@ -101,13 +101,15 @@ def pass_panel(title: str, picture: PassCurves, rows: Rows, published: Published
     return Panel(title=title, draw=draw, num_labels=len(picture.rows) + 1)
 
 
-def draw_published(axes: Any, index: int, picture: PassCurves, told: Mapping[str, float], ks: Sequence[int]) -> bool:
-    """Draw the published values of a row, if there are some; return whether there are."""
-    points = [(k, 100 * told[picture.name_of(k)]) for k in ks if picture.name_of(k) in told]
-    if points:
-        at, values = zip(*points, strict=True)
-        axes.plot(at, values, ":o", color=colour_of(index), markersize=4.5, markerfacecolor="none", linewidth=1)
-    return bool(points)
+def draw_published(
+    axes: Any, index: int, picture: PassCurves, printed: Mapping[str, Sequence[float]], ks: Sequence[int]
+) -> bool:
+    """Draw the published values of a row, a line for each agent of the paper; return whether there are some."""
+    names = {k: picture.name_of(k) for k in ks if picture.name_of(k) in printed}
+    for values in zip(*(printed[name] for name in names.values()), strict=False):
+        points = [100 * value for value in values]
+        axes.plot([*names], points, ":o", color=colour_of(index), markersize=4.5, markerfacecolor="none", linewidth=1)
+    return bool(names)
 
 
 def pairs(rows: Sequence[str]) -> list[tuple[int, str]]:
@@ -133,7 +135,7 @@ def bars_panel(title: str, picture: Bars, rows: Rows, published: Published) -> P
             draw_bars(one, axis_of(stat), [rows[row] for row in picture.rows], papers_of(picture, published, stat))
         handles = [(Patch(color=colour_of(index)), row) for index, row in pairs(picture.rows)]
         hollow = Patch(facecolor="none", edgecolor="0.3", hatch="////", linewidth=0.8)
-        is_there = any(x is not None for stat in picture.figures for x in papers_of(picture, published, stat))
+        is_there = any(values for stat in picture.figures for values in papers_of(picture, published, stat))
         return [*handles, *([(hollow, PUBLISHED)] if is_there else [])]
 
     num = len(picture.figures)
@@ -147,17 +149,18 @@ def bars_panel(title: str, picture: Bars, rows: Rows, published: Published) -> P
     )
 
 
-def papers_of(picture: Bars, published: Published, stat: str) -> list[float | None]:
-    return [published.get(row, {}).get(stat) for row in picture.rows]
+def papers_of(picture: Bars, published: Published, stat: str) -> list[Sequence[float]]:
+    """Return the published values of each row, one for each agent of the paper."""
+    return [published.get(row, {}).get(stat, ()) for row in picture.rows]
 
 
 def draw_bars(
-    axes: Any, column: Column, rows: Sequence[Mapping[str, Estimate]], papers: Sequence[float | None]
+    axes: Any, column: Column, rows: Sequence[Mapping[str, Estimate]], papers: Sequence[Sequence[float]]
 ) -> None:
     """Draw one figure of all rows, with the value above each bar."""
-    scale, has_papers = scale_of(column), any(paper is not None for paper in papers)
+    scale, has_papers = scale_of(column), any(papers)
     width = 0.4 if has_papers else 0.7
-    for index, (figures, paper) in enumerate(zip(rows, papers, strict=True)):
+    for index, (figures, printed) in enumerate(zip(rows, papers, strict=True)):
         at, found = index - (width / 2 if has_papers else 0), value_in(figures, column.stat)
         if found is None:
             write_above(axes, at, 0.0, MISSING)
@@ -166,7 +169,7 @@ def draw_bars(
             ends = whiskers([found], scale)
             axes.errorbar(at, found.value * scale, yerr=ends, color="0.2", elinewidth=0.9, capsize=2)
             write_above(axes, at, found.value * scale, number_cell(found.value, column))
-        if paper is not None:
+        for paper in printed:
             place = index + width / 2
             style: dict[str, Any] = {"facecolor": "none", "edgecolor": colour_of(index), "hatch": "////"}
             axes.bar(place, paper * scale, width, linewidth=0.8, **style)
@@ -265,8 +268,9 @@ def frontier_panel(title: str, picture: Frontier, rows: Rows, published: Publish
         papers = [(index, published.get(row, {})) for index, row in pairs(picture.rows)]
         both = [(index, told) for index, told in papers if picture.across in told and picture.up in told]
         for index, told in both:
-            x, y = told[picture.across] * scale_of(across), told[picture.up] * scale_of(up)
-            one.plot(x, y, "o", color=colour_of(index), markersize=6, markerfacecolor="none")
+            for x, y in zip(told[picture.across], told[picture.up], strict=False):
+                place_of_paper = (x * scale_of(across), y * scale_of(up))
+                one.plot(*place_of_paper, "o", color=colour_of(index), markersize=6, markerfacecolor="none")
         one.set_xlabel(label_of(across.title), fontsize=8)
         one.set_ylabel(label_of(up.title), fontsize=8)
         return [*handles, *published_handle(bool(both))]

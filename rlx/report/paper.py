@@ -39,8 +39,8 @@ class Paper:
     source: str
     rows: Mapping[str, str] = field(default_factory=dict)
     """Run and evaluation of each row, such as `grpo eval-9`."""
-    published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Figures `stat` of rows."""
+    published: Mapping[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
+    """Figures `stat` of rows, those of all agents that the paper has for a row."""
     settings: tuple[PaperSetting, ...] = ()
 
 
@@ -91,13 +91,19 @@ def is_main(cohort: Cohort, limit: str) -> bool:
 def beside_table(paper: Paper, cohorts: Sequence[Cohort]) -> Table:
     """Return the measured and the published figures, and whether the interval covers the latter."""
     rows = [
-        (row, name, *beside_cells(stat, figures[f"eval/{stat}"], value))
+        (agent_name(row, index, values), name, *beside_cells(stat, figures[f"eval/{stat}"], value))
         for row, name, figures in matches(paper, cohorts)
-        for stat, value in paper.published[row].items()
+        for stat, values in paper.published[row].items()
         if f"eval/{stat}" in figures
+        for index, value in enumerate(values, start=1)
     ]
     header = ("paper's row", "runs here", "figure", "measured", "paper", "difference", "interval covers it")
     return Table(title="Published values beside those measured [95% interval]", header=header, rows=tuple(rows))
+
+
+def agent_name(row: str, index: int, values: Sequence[float]) -> str:
+    """Name one of the agents that the paper has for a row."""
+    return row if len(values) == 1 else f"{row} (agent {index} of {len(values)})"
 
 
 def beside_cells(stat: str, measured: Estimate, paper: float) -> tuple[str, ...]:

@@ -10,18 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from statistics import fmean
 from typing import Literal, get_args
 
 from rlx.console import one_line
 from rlx.evaluate.intervals import Estimate, mean_interval, mean_of
+from rlx.evaluate.intervals import within as cut
 from rlx.evaluate.tables import Column, estimate_cell
 from rlx.limits import LARGEST, MistakeError, refuse, within
 from rlx.record.folder import METRICS
 from rlx.record.form import NUMBER, STRING, made
 from rlx.record.form import in_order as both
 from rlx.record.track import require_numbers
+from rlx.report.curves import possible_values
 from rlx.table import Table
 
 Kind = Literal["ratio", "difference"]
@@ -54,7 +57,17 @@ class Comparison:
         """Return the comparison over the seeds."""
         ours, theirs = (means_of(runs[name], metric) for name, metric in (one.split(" ") for one in self.of))
         num = min(len(ours), len(theirs))
-        return mean_interval(mean_of([self.value(*both) for both in zip(ours[:num], theirs[:num], strict=True)]))
+        interval = mean_interval(mean_of([self.value(*both) for both in zip(ours[:num], theirs[:num], strict=True)]))
+        return cut(interval, *self.possible)
+
+    @property
+    def possible(self) -> tuple[float, float]:
+        """Return the least and the largest possible value."""
+        (least, most), (least_other, most_other) = (possible_values(one.split(" ")[1]) for one in self.of)
+        if self.kind == "ratio":
+            return (0.0, inf) if min(least, least_other, self.scale) >= 0 else (-inf, inf)
+        ends = sorted((self.scale * least, self.scale * most)) if self.scale else [0.0, 0.0]
+        return ends[0] - most_other, ends[1] - least_other
 
     def value(self, ours: float, theirs: float) -> float:
         """Return the comparison of two means."""

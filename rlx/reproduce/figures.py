@@ -10,7 +10,7 @@ from rlx.evaluate.compare import scores_of
 from rlx.evaluate.figures import Score, gains_of_each, mean_ratios, name_figures
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import UnpairedError, estimates
-from rlx.evaluate.seeds import gains_over_seeds
+from rlx.evaluate.seeds import gains_over_seeds, means_over_seeds
 from rlx.evaluate.summary import read_summary
 from rlx.record.folder import SUMMARY
 from rlx.reproduce.members import Runs
@@ -62,6 +62,16 @@ def seed_gain_figures(what: Reproduction, scores: Scored) -> dict[str, Figures]:
         paired = ours.split(" ")[0] == theirs.split(" ")[0]
         found[name] = gains_over_seeds(mine, other, paired=paired, noun="eval")
     return {name: figures for name, figures in found.items() if figures}
+
+
+def seed_row_figures(what: Reproduction, scores: Scored) -> dict[str, Figures]:
+    """Return the rows that have at least two seeds, with intervals over seeds."""
+    means = {
+        name: means_over_seeds(mean_ratios(scores[place], what.ks), "eval")
+        for name, place in what.rows.items()
+        if not is_random(place)
+    }
+    return {name: figures for name, figures in means.items() if figures}
 
 
 @contextmanager

@@ -11,10 +11,12 @@ import yaml
 
 from rlx.console import one_line
 from rlx.limits import near
-from rlx.record.form import NATURAL, STRING, made, many
+from rlx.record.form import NATURAL, STRING, made, many, named, string
 from rlx.record.plain_yaml import PlainError, parse_small
 from rlx.report.pictures import Bars, Distribution, Frontier, PassCurves
+from rlx.reproduce.papers import find_registered
 from rlx.reproduce.reproduction import NAME, REPRODUCTION, Reproduction, ReproductionError
+from rlx.reproduce.studies import CLAIM
 
 Picture = TypeVar("Picture", PassCurves, Bars, Distribution, Frontier)
 
@@ -47,14 +49,29 @@ def read_reproduction(path: Path) -> Reproduction:
     tree = read_tree(path)
     try:
         if not is_variant(tree):
-            return cast(Reproduction, REPRODUCTION.read(tree, "reproduction"))
+            return cast(Reproduction, REPRODUCTION.read(with_paper(tree, path.stem), "reproduction"))
         variant: Variant = VARIANT.read(tree, "reproduction")
         other = read_tree(path.with_name(f"{variant.like}.yaml"))
         if is_variant(other):
             raise ValueError(f"like={variant.like}: expected a whole reproduction, and it is like another one")
-        return variant.of(cast(Reproduction, REPRODUCTION.read(other, variant.like)))
+        return variant.of(cast(Reproduction, REPRODUCTION.read(with_paper(other, variant.like), variant.like)))
     except ValueError as error:
         raise ReproductionError(f"{path}: {one_line(str(error), 400)}") from None
+
+
+def with_paper(tree: Any, name: str) -> Any:
+    """Return the values of a reproduction's file with the figures and claims of the registry in place of references to
+    them. A file without a `paper` has its own."""
+    if not isinstance(tree, dict) or "paper" not in tree:
+        return tree
+    paper = find_registered(string(tree["paper"], "paper"))
+    published = named(many(STRING)).read(tree.get("published", {}), "published")
+    sentences = many(STRING).read(tree.get("claims", []), "claims")
+    return {
+        **tree,
+        "published": {row: paper.published(references) for row, references in published.items()},
+        "claims": named(CLAIM).write(paper.claims_of(name, sentences)),
+    }
 
 
 def is_variant(tree: Any) -> bool:
@@ -97,6 +114,7 @@ def leave_out(what: Reproduction, arms: Sequence[str]) -> Reproduction:
         frontiers=select_pictures(lines, rows),
         published={name: told for name, told in what.published.items() if name in rows},
         expected=expected,
+        marks={name: marks for name, marks in what.marks.items() if name in expected},
         claims={sentence: claim for sentence, claim in what.claims.items() if claim.of in names},
     )
 

@@ -4,22 +4,19 @@ it is expected."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isfinite
 from types import MappingProxyType
 from typing import get_args
 
 from rlx.console import duration
-from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.picture import picture_svg
 from rlx.evaluate.summary import read_summary
 from rlx.evaluate.tables import (
     TOOL_USE,
-    Column,
     accuracy_table,
     estimate_cell,
     figure_table,
-    number_cell,
     part_tables,
     pass_columns,
     tool_table,
@@ -29,16 +26,30 @@ from rlx.record.folder import SUMMARY
 from rlx.report.curves import By, Curve, Line, curve_panel, line_of
 from rlx.report.panels import Sample, bars_panel, distribution_panel, frontier_panel, pass_panel
 from rlx.report.pictures import Distribution
-from rlx.reproduce.figures import Figures, gain_figures, naming, row_figures, score, seed_gain_figures
+from rlx.reproduce.answers import (
+    PLAIN,
+    band_answers,
+    claim_answers,
+    claims_table,
+    contradictions,
+    expected_table,
+    summaries,
+)
+from rlx.reproduce.figures import (
+    Figures,
+    gain_figures,
+    naming,
+    row_figures,
+    score,
+    seed_gain_figures,
+    seed_row_figures,
+)
 from rlx.reproduce.members import Member, Runs
 from rlx.reproduce.reproduction import Reproduction, ReproductionError
 from rlx.reproduce.samples import distribution_table, sample_of
-from rlx.reproduce.studies import Claim
 from rlx.table import MISSING, Table, markdown_cell, to_markdown
 
 CURVES = "curves.svg"
-PLAIN = Column(stat="", title="", digits=3)
-"""Any other figure."""
 
 
 def curve_lines(what: Reproduction, runs: Runs) -> dict[str, dict[str, Line]]:
@@ -92,54 +103,6 @@ def read_at(line: Line, curve: Curve) -> str:
     return f"{curve.metric} at {curve.at:,.0f} {curve.by}{short}"
 
 
-def expected_table(what: Reproduction, found: Mapping[str, Figures]) -> tuple[Table, list[str]]:
-    """Return what was measured beside the bands, and a sentence for each figure outside of its band."""
-    rows, failed = [], []
-    for name, bands in what.expected.items():
-        for stat, (low, high) in bands.items():
-            value, column = figure_of(name, stat, found[name]).value, column_of(what, stat)
-            cells = [number_cell(number, column) for number in (value, low, high)]
-            rows.append((name, column.title, *cells, "yes" if low <= value <= high else "NO"))
-            if not low <= value <= high:
-                failed.append(f"{name}: {column.title} is {cells[0]}, expected from {cells[1]} to {cells[2]}")
-    header = ("row", "figure", "measured", "least", "most", "within")
-    return Table(title="Expected of this reproduction", header=header, rows=tuple(rows)), failed
-
-
-def claims_table(what: Reproduction, found: Mapping[str, Figures]) -> tuple[Table, list[str]]:
-    """Return the source's claims beside what was measured, and a sentence for each that does not come out."""
-    rows, failed = [], []
-    for sentence, claim in what.claims.items():
-        value, column = figure_of(claim.of, claim.figure, found[claim.of]).value, column_of(what, claim.figure)
-        measured, comes_out = number_cell(value, column), claim.least <= value <= claim.most
-        means = f"{column.title} of {claim.of} {bounds(claim, column)}"
-        rows.append((sentence, means, measured, "yes" if comes_out else "NO"))
-        if not comes_out:
-            failed.append(f"the paper's claim does not come out: {sentence} ({means}; measured {measured})")
-    return Table(
-        title="Claims of the paper", header=("claim", "means", "measured", "comes out"), rows=tuple(rows)
-    ), failed
-
-
-def bounds(claim: Claim, column: Column) -> str:
-    """Say from where to where a claim lets its figure be."""
-    told = {"at least": claim.least, "at most": claim.most}
-    return " and ".join(f"{word} {number_cell(number, column)}" for word, number in told.items() if isfinite(number))
-
-
-def column_of(what: Reproduction, stat: str) -> Column:
-    known = {column.stat: column for column in (*pass_columns(f"eval/pass@{k}" for k in what.ks), *TOOL_USE)}
-    return known.get(stat, replace(PLAIN, stat=stat, title=stat))
-
-
-def figure_of(name: str, stat: str, figures: Figures) -> Estimate:
-    """Return a figure of a row, a gain or a curve."""
-    if f"eval/{stat}" not in figures:
-        known = ", ".join(sorted(figure.split("/", 1)[1] for figure in figures))
-        raise ReproductionError(f"{name}: expected has no figure {stat!r} to look at among {known}")
-    return figures[f"eval/{stat}"]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Measured:
     """Everything that a report shows of the runs."""
@@ -148,6 +111,8 @@ class Measured:
     gains: Mapping[str, Figures]
     over_seeds: Mapping[str, Figures]
     """Gains with intervals over seeds."""
+    rows_over_seeds: Mapping[str, Figures]
+    """Rows with intervals over seeds."""
     lines: Mapping[str, Mapping[str, Line]]
     """Keys are the title of the curves and the run."""
     samples: Mapping[str, Mapping[str, Sample]]
@@ -165,6 +130,7 @@ def measure_runs(what: Reproduction, runs: Runs) -> Measured:
         rows=rows,
         gains=gain_figures(what, scores),
         over_seeds=seed_gain_figures(what, scores),
+        rows_over_seeds=seed_row_figures(what, scores),
         lines=curve_lines(what, runs),
         samples={title: samples_of(what, picture, runs) for title, picture in what.distributions.items()},
     )
@@ -191,9 +157,9 @@ def pictures_of(what: Reproduction, found: Measured) -> dict[str, str]:
 
 def report_tables(
     what: Reproduction, found: Measured, study: Mapping[str, Figures] = MappingProxyType({})
-) -> tuple[list[Table], list[str]]:
-    """Return the tables of a report, and a sentence for each figure that is not as expected or claimed. `study` has the
-    figures of comparisons and of what is measured by itself."""
+) -> tuple[list[Table], list[str], list[str]]:
+    """Return the tables of a report, the number of each verdict, and a sentence for each contradicted band or claim.
+    `study` has the figures of comparisons and of what is measured by itself."""
     rows, gains, lines = found.rows, found.gains, found.lines
     ends = {
         title: {f"eval/{name}": line.point(what.curves[title]) for name, line in told.items()}
@@ -203,33 +169,38 @@ def report_tables(
     first, *_, reward = (*use_columns([*rows.values(), *gains.values()]), TOOL_USE[-1])
     columns = dict.fromkeys((*pass_columns(name for told in gains.values() for name in told), first, reward))
     title = "Gain of these seeds, points and reward [95% paired interval over problems]"
-    expected, missed = expected_table(what, {**rows, **gains, **ends, **study})
-    claims, failed = claims_table(what, {**rows, **gains, **study})
+    compared = {name: study[name] for name in what.comparisons}
+    over_seeds = {**found.rows_over_seeds, **found.over_seeds, **several_seeds(ends), **several_seeds(compared)}
+    bands = band_answers(what, {**rows, **gains, **ends, **study}, over_seeds)
+    claims = claim_answers(what, {**rows, **gains, **study}, over_seeds)
     tables = [
         accuracy_table(rows, published=printed),
         tool_table(rows, published=printed),
         *part_tables(rows, published=printed),
         figure_table(title, tuple(columns), {}, gains=gains),
         *part_tables({name: gains[name] for name in what.gains}, of="Gain of these seeds, "),
-        *seed_tables(found.over_seeds),
+        *seed_tables(found.rows_over_seeds, "Mean"),
+        *seed_tables(found.over_seeds, "Gain"),
         ends_table(what, lines),
         spent_table(what, lines),
         distribution_table(what.distributions, found.samples),
-        expected,
-        claims,
+        expected_table(bands),
+        claims_table(claims),
     ]
-    return [table for table in tables if table.rows], [*missed, *failed]
+    return [table for table in tables if table.rows], summaries(bands, claims), contradictions([*bands, *claims])
 
 
-def seed_tables(gains: Mapping[str, Figures]) -> list[Table]:
-    """Return the gains over seeds: pass@k and reward, then pass@k by part."""
-    columns = (*pass_columns(name for told in gains.values() for name in told), TOOL_USE[-1])
-    title = "Gain over seeds, points and reward [95% interval over seeds, on these problems]"
-    by_part = {
-        name: {figure: gain for figure, gain in told.items() if "/pass@" in figure} for name, told in gains.items()
-    }
-    parts = part_tables(by_part, of="Gain over seeds, ")
-    return [figure_table(title, columns, {}, gains=gains), *parts]
+def several_seeds(named: Mapping[str, Figures]) -> dict[str, Figures]:
+    """Return the figures whose intervals are over seeds and have ends."""
+    return {name: {stat: one for stat, one in figures.items() if isfinite(one.low)} for name, figures in named.items()}
+
+
+def seed_tables(named: Mapping[str, Figures], noun: str) -> list[Table]:
+    """Return the rows or gains over seeds: pass@k, cost and reward, then each figure by part."""
+    columns = (*pass_columns(name for figures in named.values() for name in figures), *use_columns([*named.values()]))
+    title = f"{noun} over seeds, points and reward [95% interval over seeds, on these problems]"
+    rows, gains = ({}, named) if noun == "Gain" else (named, {})
+    return [figure_table(title, columns, rows, gains=gains), *part_tables(named, of=f"{noun} over seeds, ")]
 
 
 def cost_table(members: Sequence[Member]) -> Table:
@@ -241,7 +212,7 @@ def cost_table(members: Sequence[Member]) -> Table:
 def report_text(name: str, what: Reproduction, tables: Sequence[Table]) -> str:
     """Return the report as a page."""
     notes = (
-        "Intervals are over problems unless a title says over seeds (docs/intervals.md). "
+        "Intervals are over problems unless a title says over seeds (docs/intervals.md). Verdicts are over seeds. "
         "A mean over seeds is of these seeds. The gain of a seed is that seed's over the mean of the other's seeds."
     )
     name, source, setting = (markdown_cell(text, 600) for text in (name, what.source, what.setting))

@@ -25,11 +25,14 @@ distributions: by title, the histogram of a `figure` of an episode (episode/toke
       over the `correct` episodes unless that is false, of all tasks or of a `part` (distributions.svg and a table)
 frontiers: by title, one figure (`across`) against another (`up`), a point for each of some `rows`; `line`: the rows
       that a line connects, in its order (frontiers.svg)
-published: by row, figures as the source prints them, which pass_curves, bars and frontiers draw hollow
+paper: name of the source in the registry (rlx/reproduce/papers.py)
+published: by row, rows of the paper's tables (`Table 2: Tool-RLOO`), several where the paper has several agents for it;
+      pass_curves, bars and frontiers draw them hollow. Without `paper`: figures by name, a number or a list of them
 expected: by row, gain, comparison or measured policy, the least and the largest value of a figure; by curve, those of
       the end of each run
-claims: sentences of the source, and the meaning of each here: the `figure` `of` a row or gain is at `least` or at
-      `most` a number
+marks: by name and figure of `expected`, for a band that was set after results: `added`, or the band before
+claims: sentences of the registry. Without `paper`: sentences with the meaning of each here, the `figure` `of` a row or
+      gain being at `least` or at `most` a number
 
 A panel has up to ten rows. Pictures need matplotlib. All figures have the names of rlx/evaluate/figures.py.
 A file that is `like` another one of its folder has its own `seeds`, and is `without` some runs and what names them.
@@ -41,10 +44,11 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from rlx.console import one_line
 from rlx.limits import LARGEST, MANY, MistakeError, near, within
-from rlx.record.form import NATURAL, NUMBER, STRING, made, many, named
+from rlx.record.form import NATURAL, NUMBER, STRING, Form, made, many, named, number, numbers
 from rlx.record.form import in_order as both
 from rlx.report.curves import CURVE, Curve
 from rlx.report.pictures import (
@@ -90,8 +94,10 @@ class Reproduction:
     bars: Mapping[str, Bars] = field(default_factory=dict)
     distributions: Mapping[str, Distribution] = field(default_factory=dict)
     frontiers: Mapping[str, Frontier] = field(default_factory=dict)
-    published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    paper: str = ""
+    published: Mapping[str, Mapping[str, tuple[float, ...]]] = field(default_factory=dict)
     expected: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
+    marks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     claims: Mapping[str, Claim] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -142,7 +148,12 @@ class Reproduction:
             for name in (name for name in self.expected.get(title, ()) if name not in curve.of):
                 raise ValueError(f"{title}: expected names {name!r}, which is none of its runs: {', '.join(curve.of)}")
         for figures in self.published.values():
-            within(-LARGEST, LARGEST, **figures)
+            for stat, values in figures.items():
+                for value in values:
+                    within(-LARGEST, LARGEST, **{stat: value})
+        for name, marks in self.marks.items():
+            for stat in (stat for stat in marks if stat not in self.expected.get(name, ())):
+                raise ValueError(f"{name}: marks has {stat!r:.60}, and expected has not")
         for name, bands in self.expected.items():
             for stat, (low, high) in bands.items():
                 if not low <= high:
@@ -191,6 +202,12 @@ def refuse_word(word: str) -> None:
         raise ReproductionError(f"{word:.60}: each run has a seed of its own; `seeds`, or --seeds, says how many")
 
 
+def read_printed(value: Any, where: str) -> tuple[float, ...]:
+    """Read a published figure: a number, or those of several agents."""
+    return numbers(value, where) if isinstance(value, list) else (number(value, where),)
+
+
+PRINTED = Form(list, read_printed)
 REPRODUCTION = made(
     Reproduction,
     source=STRING,
@@ -209,7 +226,9 @@ REPRODUCTION = made(
     bars=named(BARS).unless({}),
     distributions=named(DISTRIBUTION).unless({}),
     frontiers=named(FRONTIER).unless({}),
-    published=named(named(NUMBER)).unless({}),
+    paper=STRING.unless(""),
+    published=named(named(PRINTED)).unless({}),
     expected=named(named(both(NUMBER, NUMBER))).unless({}),
+    marks=named(named(STRING)).unless({}),
     claims=named(CLAIM).unless({}),
 )

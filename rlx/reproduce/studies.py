@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rlx.evaluate.criticality import Inspection
 from rlx.limits import LARGEST, MANY, within
-from rlx.record.form import NATURAL, NUMBER, STRING, made, many
+from rlx.record.form import FLAG, NATURAL, NUMBER, STRING, made, many
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +72,14 @@ class Claim:
     figure: str
     least: float = -math.inf
     most: float = math.inf
+    added_after_results: bool = False
+    """Flag: the claim was written down when runs of it had been measured."""
+    changed_after_results: str = ""
+    """Earlier form of the claim or its bounds, where it was changed after the measurements."""
+    untestable: str = ""
+    """Reason for which the embedded model cannot test it here: a ceiling, a floor, its pretraining or its size."""
+    note: str = ""
+    """Condition that a reader of the verdict needs, such as a baseline that was not tuned."""
 
     def __post_init__(self) -> None:
         if math.isnan(self.least) or math.isnan(self.most):
@@ -81,9 +89,26 @@ class Claim:
         if self.least > self.most:
             raise ValueError(f"least={self.least:g}: expected at most most={self.most:g}")
 
+    @property
+    def mark(self) -> str:
+        """Return the words that every view shows beside a claim that is younger than its results."""
+        added = ["added after results"] if self.added_after_results else []
+        changed = [f"changed after results: {self.changed_after_results}"] if self.changed_after_results else []
+        return "; ".join([*added, *changed])
+
 
 STUDY = made(
     Study, of=many(STRING), tokens=NATURAL.unless(100_000), tasks=NATURAL.unless(16), budget=NATURAL.unless(1000)
 )
 POLICIES = made(Policies, of=many(STRING), tasks=NATURAL.unless(60), draws=NATURAL.unless(8))
-CLAIM = made(Claim, of=STRING, figure=STRING, least=NUMBER.unless(-math.inf), most=NUMBER.unless(math.inf))
+CLAIM = made(
+    Claim,
+    of=STRING,
+    figure=STRING,
+    least=NUMBER.unless(-math.inf),
+    most=NUMBER.unless(math.inf),
+    added_after_results=FLAG.unless(False),
+    changed_after_results=STRING.unless(""),
+    untestable=STRING.unless(""),
+    note=STRING.unless(""),
+)

@@ -24,7 +24,12 @@ FIGURES = {
     "eval/reward": Estimate(value=0.4311, low=-0.02, high=0.5),
 }
 PUBLISHED = {
-    "Tool-RLOO": {"eval/pass@1": 0.535, "eval/tool/calls": 4.63, "eval/tool/failed_rate": 0.0008, "eval/reward": 0.431}
+    "Tool-RLOO": {
+        "eval/pass@1": (0.535,),
+        "eval/tool/calls": (4.63, 3.26),
+        "eval/tool/failed_rate": (0.0008,),
+        "eval/reward": (0.431,),
+    }
 }
 
 
@@ -43,7 +48,7 @@ def test_tool_use_has_the_columns_of_table_3() -> None:
 def test_what_the_paper_printed_stands_beside_what_was_measured() -> None:
     table = tool_table({"Tool-RLOO": FIGURES, "ours": FIGURES}, published=PUBLISHED)
     assert table.header == ("run", "Calls", "paper", "Failed, %", "paper", "Reward", "paper")
-    assert [row[2] for row in table.rows] == ["4.63", "–"]
+    assert [row[2] for row in table.rows] == ["4.63, 3.26", "–"], "of two agents"
     assert [row[4] for row in table.rows] == ["0.08", "–"]
     assert [row[6] for row in table.rows] == ["0.431", "–"]
 
@@ -91,7 +96,9 @@ def test_hostile_names_are_literal_in_the_terminal() -> None:
 
 
 def test_a_narrow_terminal_hides_no_digit() -> None:
-    text = shown(accuracy_table({"a": FIGURES}, published={"a": {"eval/pass@1": 0.5, "eval/pass@16": 0.5}}), width=30)
+    text = shown(
+        accuracy_table({"a": FIGURES}, published={"a": {"eval/pass@1": (0.5,), "eval/pass@16": (0.5,)}}), width=30
+    )
     digits = "".join(c for c in text if c.isdigit())
     assert "…" not in text
     assert len(digits) >= len("116") + len("535501570860500500")
@@ -131,7 +138,7 @@ def cells_of(text: str) -> dict[str, list[str]]:
 @pytest.mark.parametrize("make", [accuracy_table, tool_table])
 def test_a_table_of_any_width_gives_all_its_numbers_back(width: int, make: Callable[..., Table]) -> None:
     names = ["Tool-RLOO, 5 rounds", "Tool-RLOO over further Tool-SFT, means of seeds", "random"]
-    table = make(dict.fromkeys(names, WIDE), published={name: {"eval/pass@4": 0.621} for name in names})
+    table = make(dict.fromkeys(names, WIDE), published={name: {"eval/pass@4": (0.621,)} for name in names})
     text = shown(table, width)
     assert max(map(len, text.splitlines())) <= width
     columns = cells_of(text)
@@ -262,7 +269,7 @@ def test_a_mixture_has_a_column_for_each_part_of_every_figure_that_it_tells_and_
 
     ours = {"eval/pass@1": value(0.5), "eval/count/pass@1": value(0.4), "eval/arithmetic/pass@1": value(0.6)}
     both = {"ours": ours, "theirs": {**ours, "eval/count/pass@16": value(0.8), "eval/count/reward": value(0.7)}}
-    published = {"ours": {"eval/count/pass@1": 0.25}}
+    published = {"ours": {"eval/count/pass@1": (0.25,)}}
     both["theirs"] |= {"eval/count/tool/calls": value(2.5), "eval/arithmetic/tool/calls": value(0.0)}
     first, second, reward, calls = part_tables(both, published=published)
     assert first.title == "Pass@1 by part, % [95% interval]"
@@ -283,7 +290,9 @@ def test_what_several_parts_say_of_themselves_has_a_column_for_each_and_what_one
     told = {"two/env/swaps": 0.5, "four/env/swaps": 1.917, "four/env/sort_4_needs_1": 1.0, "two/env/reward": 3.0}
     told |= {"two/reward": 0.5, "four/env/reward": 4.0}
     ours = {f"eval/{name}": Estimate(value=value, low=value, high=value) for name, value in told.items()}
-    tables = {one.header: one for one in part_tables({"ours": ours}, published={"ours": {"eval/four/env/swaps": 1.9}})}
+    tables = {
+        one.header: one for one in part_tables({"ours": ours}, published={"ours": {"eval/four/env/swaps": (1.9,)}})
+    }
     assert {one.title.split(" by part")[0] for one in tables.values()} == {"Swaps", "Reward"}
     assert len(tables) == 3
     assert tables["run", "four", "paper", "two"].rows == (("ours", "1.92", "1.90", "0.50"),)

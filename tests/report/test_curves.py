@@ -136,3 +136,22 @@ def test_a_curve_is_drawn_by_what_was_spent(tmp_path: Path) -> None:
     assert ">step<" in by_steps
     with raises_naming(ValueError, "by=minutes"):
         Curve(metric="x/y", of=("one",), by="minutes")  # type: ignore[arg-type]
+
+
+def test_an_interval_over_seeds_stays_within_the_possible_values_of_its_metric(tmp_path: Path) -> None:
+    def end(metric: str, *values: float) -> tuple[float, float]:
+        folders = [tmp_path / f"{metric.replace('/', '-')}{seed}" for seed in range(len(values))]
+        for folder, value in zip(folders, values, strict=True):
+            folder.mkdir()
+            (folder / "metrics.jsonl").write_text(f"{json.dumps({'step': 1, metric: value})}\n")
+        found = line_of(folders, metric, 1).end
+        return found.low, found.high
+
+    for metric in ("success/mean", "sort4/success/mean", "env/f1_hotpot", "reply/only_action"):
+        assert end(metric, 0.1, 0.5, 0.9) == (0.0, 1.0), metric
+    for metric in ("policy/entropy", "episode/turns", "tool/calls", "env/invalid", "batch/tokens"):
+        low, high = end(metric, 0.1, 0.5, 0.9)
+        assert (low, high > 1) == (0.0, True), metric
+    assert end("critic/explained", 0.2, 0.6, 0.9)[1] == 1.0
+    low, high = end("reward/mean", 0.1, 0.5, 0.9)
+    assert low < 0 < 1 < high, "nothing is known of the bounds of a reward"

@@ -168,7 +168,7 @@ PAPER = Paper(
     name="p",
     source="a paper",
     rows={"Theirs": "grpo eval-own", "Start": "grpo start-own", "Other": "grpo eval-7", "Odd": "nobody eval-own"},
-    published={"Theirs": {"pass@1": 0.6, "reward": 9.0}, "Start": {"pass@1": 0.99}, "Odd": {"pass@1": 0.5}},
+    published={"Theirs": {"pass@1": (0.6,), "reward": (9.0,)}, "Start": {"pass@1": (0.99,)}, "Odd": {"pass@1": (0.5,)}},
     settings=(
         PaperSetting(key="algo.num_prompts", value="2e0", source="table 1"),
         PaperSetting(key="env.lambda_call", value=0.5, source="table 2", reason="why"),
@@ -185,7 +185,7 @@ def test_published_values_stand_beside_those_measured(seeds: Path) -> None:
     assert (theirs[1], theirs[3].split()[0], *theirs[4:]) == ("grpo", "58.3", "60.0", "-1.7", "yes")
     assert rows["Theirs", "Reward"][-1] == "no"
     assert rows["Start", "Pass@1, %"][-1] == "no"
-    assert published_of(PAPER, cohorts) == {"grpo": {"eval/pass@1": 0.6, "eval/reward": 9.0}}
+    assert published_of(PAPER, cohorts) == {"grpo": {"eval/pass@1": (0.6,), "eval/reward": (9.0,)}}
     alone = beside_table(PAPER, [one for one in cohorts if one.name == "rloo"]).rows
     assert {row[0] for row in alone} == {"Theirs", "Start", "Odd"}, "one cohort stands beside all rows"
 
@@ -194,9 +194,9 @@ def test_another_limit_of_turns_is_no_published_row(tmp_path: Path) -> None:
     run_folder(tmp_path / "grpo" / "0", changes={"evaluate": CONFIG["evaluate"] | {"max_rounds": [8]}})
     run_folder(tmp_path / "x" / "0", changes={"algo": {}})
     cohorts = cohorts_of(read(tmp_path))
-    paper = Paper(name="p", source="", rows={"R": "grpo eval-5"}, published={"R": {"pass@1": 0.5}})
+    paper = Paper(name="p", source="", rows={"R": "grpo eval-5"}, published={"R": {"pass@1": (0.5,)}})
     assert beside_table(paper, cohorts).rows == ()
-    same = Paper(name="p", source="", rows={"R": "grpo eval-8"}, published={"R": {"pass@1": 0.5}})
+    same = Paper(name="p", source="", rows={"R": "grpo eval-8"}, published={"R": {"pass@1": (0.5,)}})
     assert len(beside_table(same, cohorts).rows) == 1
 
 
@@ -212,7 +212,7 @@ def test_settings_that_differ_from_the_papers_are_told_apart(seeds: Path) -> Non
 
 def test_a_paper_is_a_reproduction_a_preset_or_both() -> None:
     both = find_paper("tool_rloo")
-    assert both.published["Tool-RLOO"]["pass@16"] == 0.86
+    assert both.published["Tool-RLOO"]["pass@16"] == (0.86,)
     assert both.rows["Tool-RLOO"] == "tool_rloo_paper eval-8"
     assert any(one.key == "algo.optimizer.lr" for one in both.settings)
     assert find_paper("gem_game").published == {}

@@ -45,3 +45,18 @@ def test_what_has_no_ratio_or_no_metric_is_named(runs: dict[str, list[Path]]) ->
         Comparison(of=("carl turns", "none turns")).figure(runs)
     with raises_naming(MistakeError, "'reward'"):
         Comparison(of=("carl reward", "grpo turns")).figure(runs)
+
+
+def test_an_interval_stays_within_what_two_metrics_can_differ_by(tmp_path: Path) -> None:
+    runs: dict[str, list[Path]] = {
+        name: [
+            folder(tmp_path / f"{name}{seed}", **{"success/mean": [value], "batch/turns": [value]})
+            for seed, value in enumerate(values)
+        ]
+        for name, values in (("a", (0.1, 0.9)), ("b", (0.9, 0.8)))
+    }
+    shares = Comparison(of=("a success/mean", "b success/mean"), kind="difference").figure(runs)
+    assert (shares.low, shares.high) == (-1.0, 1.0)
+    assert Comparison(of=("a batch/turns", "b batch/turns")).figure(runs).low == 0.0
+    counts = Comparison(of=("a batch/turns", "b batch/turns"), kind="difference").figure(runs)
+    assert counts.low < -1 < 1 < counts.high

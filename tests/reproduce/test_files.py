@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from rlx.reproduce.answers import bands_of
 from rlx.reproduce.files import read_reproduction
+from rlx.reproduce.papers import register
 from rlx.reproduce.reproduction import ReproductionError
 from tests.errors import raises_naming
 
@@ -98,3 +100,50 @@ def test_what_a_variant_cannot_be_is_one_line_that_names_it(
     write(tmp_path, "whole", WHOLE)
     with raises_naming(ReproductionError, "variant.yaml", *named):
         read_reproduction(write(tmp_path, "variant", tree))
+
+
+def test_a_file_with_a_paper_refers_to_its_tables_and_claims(tmp_path: Path) -> None:
+    """Figures and claims are the registry's; bands have marks."""
+    tree = {
+        "paper": "tool_rloo",
+        "source": "s",
+        "runs": {"one": {"every_seed": True}},
+        "rows": {"ours": "one eval-8"},
+        "published": {"ours": ["Table 2: Tool-RLOO", "Table 2: Tool-SFT", "Table 3: Tool-RLOO"]},
+        "expected": {"ours": {"pass@1": [0, 1], "reward": [0, 1]}},
+        "marks": {"ours": {"reward": "added"}},
+    }
+    what = read_reproduction(write(tmp_path, "own", tree))
+    assert what.published["ours"]["pass@16"] == (0.86, 0.74)
+    assert what.published["ours"]["tool/calls"] == (4.63,)
+    assert [claim.mark for claim in bands_of(what)] == ["", "added after results"]
+    moved = read_reproduction(write(tmp_path, "moved", {**tree, "marks": {"ours": {"pass@1": "[0.5, 1]"}}}))
+    assert [claim.mark for claim in bands_of(moved)] == ["changed after results: [0.5, 1]", ""]
+    for changes, named in (
+        ({"paper": "tool_rlo"}, ("tool_rlo", "tool_rloo")),
+        ({"paper": 3}, ("paper",)),
+        ({"published": {"ours": ["Table 22: Tool-RLOO"]}}, ("Table 22", "Table 2")),
+        ({"published": {"ours": ["Table 2: Tool-RLO"]}}, ("Table 2", "Tool-RLO", "Tool-RLOO")),
+        ({"published": {"ours": {"pass@1": 0.5}}}, ("published.ours",)),
+        ({"claims": ["Tool-RLOO flies"]}, ("claims", "Tool-RLOO flies")),
+        ({"claims": ["Tool-RLOO raises the reward by .037"]}, ("claims", "tool_rloo", "wrong")),
+        ({"claims": {"a": {"of": "ours", "figure": "pass@1", "least": 0}}}, ("claims",)),
+        ({"marks": {"ours": {"pass@4": "added"}}}, ("marks", "'pass@4'")),
+        ({"marks": {"other": {"pass@1": "added"}}}, ("marks", "other")),
+    ):
+        with raises_naming(ReproductionError, "wrong.yaml", *named):
+            read_reproduction(write(tmp_path, "wrong", {**tree, **changes}))
+
+
+def test_a_table_of_the_registry_has_a_number_for_each_column_and_names_what_is_wrong(tmp_path: Path) -> None:
+    table = {"where": "here", "columns": [["A", "pass@1", 0.01], ["B"]], "rows": {"x": [50, 2], "y": [None, 3]}}
+    for changes, named in (
+        ({"rows": {"x": [50]}}, ("x", "2 columns")),
+        ({"columns": [["A", 3]]}, ("title, figure",)),
+        ({"columns": [["A", "b", 1, "c", "d"], ["B"]]}, ("title, figure",)),
+        ({"rows": {"x": [50, "two"]}}, ("number",)),
+        ({"wher": 1}, ("'wher'",)),
+    ):
+        with raises_naming(ValueError, "paper", *named):
+            register("paper", {"tables": {"T": {**table, **changes}}})
+    assert register("paper", {"tables": {"T": table}}).tables["T"].figures == {"x": {"pass@1": 0.5}}, "what is not printed is no figure"

@@ -82,7 +82,9 @@ def test_pass_curves_are_percent_against_k_with_intervals_and_published_values()
         "a": {"eval/pass@1": estimate(0.5), "eval/pass@4": estimate(0.75)},
         "b": {"eval/pass@1": estimate(0.25, math.inf, math.inf)},
     }
-    panel = pass_panel("t", PassCurves(rows=("a", "b")), rows, {"a": {"pass@4": 0.875, "reward": 1.0}}, [1, 4])
+    panel = pass_panel(
+        "t", PassCurves(rows=("a", "b")), rows, {"a": {"pass@4": (0.875, 0.125), "reward": (1.0,)}}, [1, 4]
+    )
     (axes,) = axes_of(panel)
     lines = lines_of(axes)
     left, right = 2**-0.015, 2**0.015
@@ -90,6 +92,7 @@ def test_pass_curves_are_percent_against_k_with_intervals_and_published_values()
     assert ([left, 4 * left], [40, 65]) in [(x, pytest.approx(y)) for x, y in lines], "lower ends"
     assert ([right], [25]) in lines
     assert ([4], [87.5]) in lines, "published"
+    assert ([4], [12.5]) in lines, "of another agent"
     assert labels_of(panel) == ["a", "b", "published"]
     part = PassCurves(rows=("a",), part="gsm8k")
     assert figures_in(part, [1, 4]) == ["gsm8k/pass@1", "gsm8k/pass@4"]
@@ -104,11 +107,11 @@ def test_an_end_that_nothing_bounds_has_no_whisker() -> None:
 def test_bars_have_their_published_value_beside_them() -> None:
     rows: Rows = {"a": {"eval/tool/calls": estimate(2.0), "eval/tool/failed_rate": estimate(0.5)}, "b": {}}
     picture = Bars(rows=("a", "b"), figures=("tool/calls", "tool/failed_rate"))
-    panel = bars_panel("t", picture, rows, {"a": {"tool/calls": 3.0}})
+    panel = bars_panel("t", picture, rows, {"a": {"tool/calls": (3.0, 1.0)}})
     calls, failed = axes_of(panel)
-    assert [(bar.get_height(), bar.get_facecolor()[3]) for bar in calls.patches] == [(2.0, 1.0), (3.0, 0.0)]
+    assert [(bar.get_height(), bar.get_facecolor()[3]) for bar in calls.patches] == [(2.0, 1.0), (3.0, 0.0), (1.0, 0.0)]
     assert [bar.get_height() for bar in failed.patches] == [50.0], "percent"
-    assert [text.get_text() for text in calls.texts] == ["2.00", "3.00", "–"]
+    assert [text.get_text() for text in calls.texts] == ["2.00", "3.00", "1.00", "–"]
     assert (calls.get_title(), failed.get_title()) == ("Calls", "Failed, %")
     assert labels_of(panel) == ["a", "b", "published"]
 
@@ -120,7 +123,9 @@ def test_a_frontier_has_both_intervals_and_a_line_through_chosen_rows() -> None:
         "c": {"eval/pass@1": estimate(0.25)},
     }
     picture = Frontier(rows=("a", "b", "c"), across="tool/calls", up="pass@1", line=("b", "c", "a"))
-    panel = frontier_panel("t", picture, rows, {"a": {"tool/calls": 5.0, "pass@1": 0.75}, "b": {"pass@1": 0.1}})
+    panel = frontier_panel(
+        "t", picture, rows, {"a": {"tool/calls": (5.0,), "pass@1": (0.75,)}, "b": {"pass@1": (0.1,)}}
+    )
     (axes,) = axes_of(panel)
     lines = lines_of(axes)
     assert lines[0] == ([4, 2], [25, 50])
@@ -174,7 +179,7 @@ def test_names_in_a_picture_are_text_and_a_picture_is_the_same_each_time() -> No
     panels = [
         pass_panel(name, PassCurves(rows=(name,)), rows, {}, [1, 2]),
         pass_panel("part", PassCurves(rows=("a",), part="env/\x1b<b>"), {"a": {}}, {}, [1, 2]),
-        bars_panel(name, Bars(rows=(name,), figures=("reward",)), rows, {name: {"reward": 0.1}}),
+        bars_panel(name, Bars(rows=(name,), figures=("reward",)), rows, {name: {"reward": (0.1,)}}),
         distribution_panel(name, Distribution(rows=(name,)), {name: Sample(values=(1.0, 2.5), num_episodes=3)}),
         frontier_panel(name, Frontier(rows=(name,), across="reward", up="pass@1"), rows, {}),
     ]
@@ -264,7 +269,7 @@ def test_a_report_has_a_file_for_each_kind_of_picture(finished_run: Path, tmp_pa
     pictures = pictures_of(what, found)
     assert list(pictures) == ["pass_curves.svg", "bars.svg", "distributions.svg", "frontiers.svg"]
     assert all(text == pictures_of(what, found)[file] for file, text in pictures.items())
-    tables, _ = report_tables(what, found)
+    tables, *_ = report_tables(what, found)
     assert [table.title for table in tables][-1] == "Distributions over episodes, seeds together"
 
 

@@ -1,0 +1,98 @@
+"""The registry's tables equal a second transcription, which was made from the papers' text without the registry."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from unicodedata import normalize
+
+from rlx.evaluate.tables import has_column
+from rlx.record.plain_yaml import parse_small
+from rlx.reproduce.files import read_reproduction, read_tree
+from rlx.reproduce.papers import PrintedTable, read_registered
+
+HERE = Path(__file__).resolve().parent / "transcription"
+REPRODUCTIONS = sorted((HERE.parents[2] / "scripts" / "reproduce").glob("*.yaml"))
+READ_AS = {"gpt40": "gpt4o"}
+"""Names that the text of a PDF has wrong."""
+
+
+def letters(name: str) -> str:
+    """Return the letters and digits of a name, without accents and case."""
+    plain = re.sub(r"[^a-z0-9]", "", normalize("NFKD", name).lower())
+    return READ_AS.get(plain, plain)
+
+
+def differences(table: PrintedTable, lines: list[list[str | float | None]]) -> list[str]:
+    """Return the rows of a table that are not the lines of the transcription."""
+    found = [] if len(table.rows) == len(lines) else [f"{len(table.rows)} rows, {len(lines)} lines"]
+    for (row, values), (name, *printed) in zip(table.rows.items(), lines, strict=False):
+        if not letters(row).endswith(letters(str(name))) or list(values) != printed:
+            found.append(f"{row}: {values}; the text has {name}: {printed}")
+    return found
+
+
+def test_every_table_of_the_registry_equals_the_second_transcription() -> None:
+    papers = read_registered()
+    assert set(papers) == {file.stem for file in HERE.glob("*.yaml")}
+    for name, paper in papers.items():
+        lines = parse_small((HERE / f"{name}.yaml").read_text(encoding="utf-8"))
+        assert set(lines) == set(paper.tables), name
+        found = {title: differences(table, lines[title]) for title, table in paper.tables.items()}
+        assert not any(found.values()), (name, found)
+
+
+def test_a_wrong_digit_and_a_missing_row_are_seen() -> None:
+    table = read_registered()["tool_rloo"].tables["Table 3"]
+    lines: list[list[str | float | None]] = [[name, *values] for name, values in table.rows.items()]
+    assert differences(table, lines) == []
+    assert len(differences(table, [lines[0], [*lines[1][:-1], 0.432]])) == 1
+    assert len(differences(table, lines[:1])) == 1
+    assert differences(table, lines[::-1]), "rows in another order"
+
+
+def test_figures_of_the_registry_have_columns_in_reports() -> None:
+    for name, paper in read_registered().items():
+        for title, table in paper.tables.items():
+            stats = {stat for figures in table.figures.values() for stat in figures}
+            unknown = [stat for stat in stats if not has_column(stat) and stat != "episode/turns"]
+            assert not unknown, (name, title, unknown)
+
+
+def test_reproductions_of_papers_refer_to_the_registry_and_copy_nothing() -> None:
+    papers = read_registered()
+    for file in REPRODUCTIONS:
+        tree = read_tree(file)
+        if "like" in tree:
+            continue
+        assert ("paper" in tree) == (tree["source"] != "no paper; docs/credit.md"), file.name
+        for references in tree.get("published", {}).values():
+            assert all(isinstance(one, str) and ": " in one for one in references), file.name
+        assert all(isinstance(sentence, str) for sentence in tree.get("claims", [])), file.name
+        if "paper" in tree:
+            tested = [text for text, claim in papers[tree["paper"]].claims.items() if file.stem in claim.tests]
+            assert tree["claims"] == tested, f"{file.name}: every claim that has a test here, in the registry's order"
+            assert read_reproduction(file).claims
+    assert {name for paper in papers.values() for claim in paper.claims.values() for name in claim.tests} <= {
+        file.stem for file in REPRODUCTIONS
+    }
+
+
+def test_both_agents_of_nested_ppo_stand_beside_the_rows_and_so_does_the_collapsed_one() -> None:
+    (file,) = (file for file in REPRODUCTIONS if file.stem == "babyai")
+    published = read_reproduction(file).published
+    assert published["direct, 0: nested"]["pick_up/reward"] == (0.85, 0.86)
+    assert published["reasoning, 0: nested"]["pick_up/pass@1"] == (0.88, 1.0)
+    collapsed = {level: published["reasoning, 3: nested"][f"{level}/pass@1"][1] for level in ("go_to", "pick_up")}
+    assert collapsed == {"go_to": 0.14, "pick_up": 0.22}
+    assert published["reasoning, 3: nested"]["pick_up_test/pass@1"] == (0.92, 0.1)
+
+
+def test_what_cpo_gains_with_actions_is_of_one_table() -> None:
+    earl = read_registered()["earl"]
+    rows = earl.tables["Table 5"].figures
+    side = "without a prompt"
+    gain = rows[f"ExpA+CPO, {side}"]["countdown/pass@1"] - rows[f"ExpA+GRPO, {side}"]["countdown/pass@1"]
+    (claim,) = (claim for text, claim in earl.claims.items() if text.startswith("CPO gains 2.97 points"))
+    assert round(gain, 4) == 0.0297
+    assert all(test.least >= gain / 2 - 1e-4 for test in claim.tests.values()), "half of what the paper has"
