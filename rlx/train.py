@@ -49,6 +49,7 @@ from rlx.run.execution import (
     keeps_trajectories,
     none_ahead,
     open_run,
+    read_beginning,
     record_step,
     refuse_errors,
     save_checkpoint,
@@ -92,6 +93,7 @@ def train(run: Run, screen: Screen | None = None) -> Summary:
             show_results(execution, done)
             return done
         fetch_first(execution)
+        execution.progress = read_beginning(execution)
         held_out(run.evaluate, run.env)
         if run.steps and run.algo.drifts:
             execution.warn(drift_warning(run))
@@ -276,7 +278,8 @@ def warm_up(execution: Execution, stage: Run) -> Path:
         own = replace(
             execution,
             run=stage,
-            progress=Progress(provenance=record),
+            progress=Progress(),
+            provenance=record,
             dashboards=(),
             within=execution.within or execution,
         )

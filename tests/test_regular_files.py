@@ -75,7 +75,6 @@ ALLOWED = {
     "rlx/record/provenance.py": {"read_bytes": "code", ".open": "code"},
     "rlx/reproduce/files.py": {"read_text": SHIPPED},
     "rlx/reproduce/measurements.py": {"mkdir": "the reproduction's folder itself"},
-    "rlx/config/papers.py": {"read_text": SHIPPED},
     "rlx/retrieval/build.py": {"open": "the user's pages", "mkdir": "the index's folder itself"},
     "rlx/retrieval/dense.py": {"read_index": "a file of an index whose files were all looked at"},
     "rlx/retrieval/encoder.py": {"load_file": "an installed encoder", "from_file": "an installed encoder"},

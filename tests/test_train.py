@@ -70,7 +70,7 @@ def test_a_run_leaves_the_times_of_every_stored_episode_beside_it(finished: Path
 def test_a_run_leaves_what_it_promises(finished: Path) -> None:
     summary = json.loads((finished / "summary.json").read_text())
     assert summary["status"] == "finished"
-    words = {"status", "metrics", "seed", "versions", "git", "cost", "synchronous", "reproducible", "warnings"}
+    words = {"status", "metrics", "seed", "provenance", "git", "cost", "synchronous", "reproducible", "warnings"}
     assert set(summary) == words | {"steps", "policy", "agents", "evaluate", "reward_range", "ended", "notes"}
     assert (summary["steps"], summary["policy"]) == (3, "checkpoints/step-3")
     assert summary["evaluate"]["num_tasks"] == 2

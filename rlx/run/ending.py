@@ -24,7 +24,7 @@ def end(execution: Execution, status: Ending, figures: dict[str, Estimate] | Non
         status=status,
         metrics=figures or {},
         seed=execution.run.seed,
-        provenance=execution.progress.provenance,
+        provenance=execution.record(),
         git=git_here(),
         cost=execution.progress.cost,
         synchronous=execution.run.hardware.staleness == 0,

@@ -24,6 +24,7 @@ from rlx.record.codec import Notes
 from rlx.record.command import EVAL, TRAIN, command_record
 from rlx.record.dashboard import Dashboard
 from rlx.record.folder import CHECKPOINTS, COMMAND, FAILED, LOG, METRICS, open_folder
+from rlx.record.provenance import Provenance
 from rlx.record.store import save as save_groups
 from rlx.record.store import step_path
 from rlx.record.track import append_metrics
@@ -68,6 +69,8 @@ class Execution:
     """Name of the policy of the figures: a checkpoint, or a model's path."""
     notes: tuple[str, ...] = ()
     """Notes for a reader of the figures."""
+    provenance: Provenance | None = None
+    """Record that `record` returns; None before it is first asked for, as a hub's data may not be here yet."""
     within: Execution | None = None
     """The run that this stage is a warm start of; None for a run itself."""
     alarms: Alarms = field(default_factory=Alarms)
@@ -77,6 +80,12 @@ class Execution:
 
     def __post_init__(self) -> None:
         self.since = self.checkpointed_at = time.monotonic()
+
+    def record(self) -> Provenance:
+        """Return the code, packages and data of the run, as they are at the first call."""
+        if self.provenance is None:
+            self.provenance = provenance_in(self.run.config, self.run.env)
+        return self.provenance
 
     @property
     def checkpoints(self) -> Path:
@@ -173,8 +182,6 @@ def fetch_first(execution: Execution) -> None:
     execution.process.ranks.first(lambda: fetch_inputs(execution.run, execution.process.interrupt.check))
     if not execution.process.ranks.is_first:
         fetch_inputs(execution.run, execution.process.interrupt.check)
-    execution.progress = read_beginning(execution)
-    execution.advance(provenance=provenance_in(execution.run.config, execution.run.env))
 
 
 def save_checkpoint(execution: Execution, trainee: Trainee, step: int) -> None:
@@ -189,7 +196,8 @@ def save_checkpoint(execution: Execution, trainee: Trainee, step: int) -> None:
         trainee.save(folder, beat)
         for ahead, groups in played.items():
             save_groups(step_path(folder, ahead + 1), groups, max_rounds=execution.run.env.max_rounds)
-        write_progress(folder, replace(execution.progress, step=step, ahead=tuple(played)))
+        record = execution.record()
+        write_progress(folder, replace(execution.progress, step=step, ahead=tuple(played), provenance=record))
 
     if execution.process.ranks.is_first:
         write_checkpoint(execution.checkpoints, step, write, keep=execution.run.checkpoint.keep, progress=beat)
@@ -205,7 +213,7 @@ def store_beginning(execution: Execution) -> None:
     """Store the cost and the warnings of a run in its folder, until its first checkpoint holds them."""
     execution.spend()
     if execution.process.ranks.is_first:
-        write_progress(execution.run.folder, execution.progress)
+        write_progress(execution.run.folder, replace(execution.progress, provenance=execution.record()))
 
 
 def read_beginning(execution: Execution) -> Progress:

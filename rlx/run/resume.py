@@ -59,13 +59,12 @@ def continue_from(execution: Execution, checkpoint: Path, start: Progress) -> Pr
         progress = read_progress(checkpoint)
     except ProgressError as error:
         raise RunError(f"{error}: {BEGIN_AGAIN}") from None
-    accept_changes(execution, checkpoint, list(changes(progress.provenance, start.provenance)))
+    accept_changes(execution, checkpoint, list(changes(progress.provenance, execution.record())))
     return replace(
         progress,
         memory=progress.memory or start.memory,
         counts=progress.counts or start.counts,
         cost=progress.cost + start.cost,
-        provenance=start.provenance,
         warnings=tuple(dict.fromkeys((*progress.warnings, *execution.progress.warnings))),
     )
 
@@ -76,7 +75,7 @@ def accept_changes(execution: Execution, checkpoint: Path, changed: Sequence[str
     if not changed:
         return
     text = "; ".join(changed[:SHOWN]) + (f"; and {len(changed) - SHOWN} more" if len(changed) > SHOWN else "")
-    digest = execution.progress.provenance.digest
+    digest = execution.record().digest
     if execution.run.checkpoint.accept != digest:
         raise RunError(
             f"{checkpoint} was made with other code or data ({text}): restore these, or go on with "

@@ -62,11 +62,13 @@ class Watcher:
 
     def __init__(self) -> None:
         self.changed, self.budgets, self.wakes = Condition(), set[Budget](), float("inf")
-        Thread(target=self.run, name="processor time", daemon=True).start()
+        self.over = False
+        self.thread = Thread(target=self.run, name="processor time", daemon=True)
+        self.thread.start()
 
     def run(self) -> None:
         with self.changed:
-            while True:
+            while not self.over:
                 for budget in self.budgets:
                     if budget.look <= time.monotonic():
                         budget.check()
@@ -85,11 +87,25 @@ class Watcher:
         with self.changed:
             self.budgets.discard(budget)
 
+    def end(self) -> None:
+        """End the thread."""
+        with self.changed:
+            self.over = True
+            self.changed.notify()
+        self.thread.join()
+
 
 @cache
 def watcher(pid: int) -> Watcher:
     """Return the watcher of this process: a forked child has no threads of its parent."""
     return Watcher()
+
+
+def end_watcher() -> None:
+    """End the watcher of this process; a later call starts another."""
+    if watcher.cache_info().currsize:
+        watcher(os.getpid()).end()
+        watcher.cache_clear()
 
 
 @contextmanager

@@ -48,7 +48,7 @@ from pydantic_monty import (
 
 from rlx.contain.box import end_all
 from rlx.limits import Switch, above, within
-from rlx.tool.processor import Budget, budget, clock_limit
+from rlx.tool.processor import Budget, budget, clock_limit, end_watcher
 from rlx.tool.rounding import mend_round
 from rlx.tool.snippet import printing
 from rlx.tool.tool import Result, Tool
@@ -220,6 +220,7 @@ def end_sandboxes() -> None:
         pool.cache_clear()
         OPEN.pop(os.getpid(), ExitStack()).close()
     end_all()
+    end_watcher()
 
 
 def interpreter(held: ExitStack) -> str | None:

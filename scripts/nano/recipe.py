@@ -54,6 +54,7 @@ class NanoRecipe:
 def make_shape(recipe: NanoRecipe) -> dict[str, Any]:
     """The keys of config.json that say it."""
     return {
+        "model_type": "qwen2",
         "vocab_size": VOCABULARY,
         "hidden_size": recipe.width,
         "intermediate_size": recipe.feed_forward,

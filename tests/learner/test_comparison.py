@@ -14,13 +14,14 @@ from rlx.learner.comparison import check_layout, layout_difference
 from rlx.learner.torch import TorchLearner
 from rlx.model.families import FAMILIES, Family
 from rlx.model.problem import ModelError
-from tests.learner.test_families import build, groups_of
+from tests.learner.test_families import groups_of
+from tests.model.tiny import tiny_model
 
 BOUND = 1e-3
 
 
 def learner_of(kind: str, **settings: Any) -> TorchLearner:
-    return TorchLearner(build(kind), optimizer=Optimizer(), num_steps=1, temperature=0.7, **settings)
+    return TorchLearner(tiny_model(kind), optimizer=Optimizer(), num_steps=1, temperature=0.7, **settings)
 
 
 def test_listed_families_pass_the_comparison_and_keep_modes_and_random_numbers() -> None:

@@ -79,7 +79,7 @@ def execution_of(run: Run) -> Iterator[Execution]:
 def warnings(run: Run) -> tuple[str, ...]:
     with execution_of(run) as execution:
         rehearse(execution)
-        return execution.warnings
+        return execution.progress.warnings
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.summary import Cost, Git, Summary
+from rlx.record.provenance import Provenance
 from rlx.run.report import named_rows, results_text
 from rlx.run.run import Run
 
@@ -18,7 +19,7 @@ SUMMARY = Summary(
     status="finished",
     metrics=FIGURES,
     seed=3,
-    versions={"python": "3.11.9", "rlx": "0.1.0"},
+    provenance=Provenance(packages={"rlx": "0.1.0"}, interpreter="CPython 3.11.9"),
     git=Git(commit="0123456789abcdef", dirty=True),
     cost=Cost(tokens=1234567, tool_calls=1, seconds=75.0, device_hours=0.5),
     ended="2026-01-02 03:04 UTC",
@@ -41,7 +42,7 @@ def test_results_say_what_was_run_when_how_often_and_at_what_cost(small_run: Bui
         "step 3: every turn was invalid",
         "3 of the run, 0 of a warm start, 0 of evaluation",
         "1,234,567 tokens sampled, 1 tool call, 1 min 15 s, 0.50 device-hours",
-        "python 3.11.9, rlx 0.1.0, commit 0123456789ab with changes beside it",
+        "CPython 3.11.9, rlx 0.1.0, commit 0123456789ab with changes beside it",
         "95%, over problems: Bayesian bootstrap",
     ):
         assert said in text
