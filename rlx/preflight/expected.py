@@ -24,6 +24,7 @@ from rlx.preflight.lengths import (
     LengthError,
     LengthHints,
     Lengths,
+    Published,
     in_turns,
     mean_of,
     tokens_in_hints,
@@ -110,20 +111,24 @@ def usual_lengths(
     experts: Mapping[str, Lengths],
     hints: LengthHints,
 ) -> tuple[Lengths, str]:
-    """Return the usual length of an episode, and its source: a published length, else the recipe's, in the turns of an
-    expert or in a usual number of turns."""
-    published = hints.published
-    if published is not None:
+    """Return the usual length of an episode, and its source: a published length, else the recipe's, in the turns of the
+    paper, of an expert or in a usual number of turns."""
+    published = hints.published or Published(source="")
+    if published.tokens is not None:
         turns = hints.turns or published.turns or mean.turns
         return replace(with_turns(mean, turns), sampled=published.tokens), published.source
     recipe = run.model.recipe
     answer, turn = (USUAL_ANSWER, USUAL_TURN) if recipe is None else (recipe.usual_answer, recipe.usual_turn)
     each = {name: usual_turns(worlds[name].env, experts.get(name)) for name in weights}
-    turns = hints.turns or sum(weight * each[name] for name, weight in weights.items()) / sum(weights.values())
+    mean_turns = sum(weight * each[name] for name, weight in weights.items()) / sum(weights.values())
+    turns = hints.turns or published.turns or mean_turns
     is_one = all(turn_limit(worlds[name].env) == 1 for name in weights)
     tokens = answer if is_one else turns * turn
     key = "usual_answer" if is_one else "usual_turn"
-    return replace(with_turns(mean, turns), sampled=tokens), f"model.recipe.{key}"
+    source = f"model.recipe.{key}"
+    if published.turns is not None and hints.turns is None:
+        source = f"{source}, {turns:g} turns: {published.source}"
+    return replace(with_turns(mean, turns), sampled=tokens), source
 
 
 def usual_turns(env: Environment, played: Lengths | None) -> float:

@@ -51,9 +51,9 @@ class Lengths:
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """Lengths of a paper's episodes, which a preset's may be like."""
+    """Lengths of a paper's episodes, which a preset's may be like; None where the paper does not print one."""
 
-    tokens: float
+    tokens: float | None = None
     turns: float | None = None
     source: str
 

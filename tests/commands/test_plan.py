@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from rlx.algo.parts import Sampler
-from rlx.commands.plan import describe_plan, describe_settings, start_command
+from rlx.commands.plan import describe_plan, describe_settings, published_lengths, start_command
 from rlx.commands.text import LEFT, clock, short
 from rlx.config.compose import build_run, compose
+from rlx.config.papers import read_presets
 from rlx.preflight.checks import check_plan
 from rlx.preflight.disk import save_seconds
 from rlx.preflight.lengths import NO_HINTS, LengthHints
@@ -341,3 +342,13 @@ def test_numbers_for_people() -> None:
         "2.1 h",
         "4.6 days",
     ]
+
+
+def test_every_preset_has_a_verdict_and_a_time() -> None:
+    for preset in read_presets():
+        words = [f"+paper={preset}"]
+        prospect = Prospect(
+            run=build_run(compose(words), Path()), length_hints=LengthHints(published=published_lengths(words))
+        )
+        assert prospect.forecast is not None, preset
+        assert describe_plan(prospect, words).startswith("verdict"), preset

@@ -257,6 +257,10 @@ def test_an_unknown_length_is_bracketed_by_the_usual_one_of_models_like_it() -> 
     found = expect_lengths(run_of("+paper=carl_4b_reasoning"), LengthHints(published=paper))
     assert (found.usual.sampled, found.usual.turns, found.usual_source) == (1543.1, 4.9, "Table 4")
     assert found.lengths[-1].sampled == found.most == 310_000
+    turns = Published(turns=5.6, source="Figure 5")
+    found = expect_lengths(run_of("+paper=carl_4b_reasoning"), LengthHints(published=turns))
+    assert (found.usual.sampled, found.usual.turns) == (5.6 * 500, 5.6), "published turns, of as many tokens as usual"
+    assert found.usual_source == "model.recipe.usual_turn, 5.6 turns: Figure 5"
     unplayed = expect_lengths(run_of("+paper=carl_4b_reasoning"))
     assert (unplayed.usual.turns, unplayed.usual.sampled) == (USUAL_TURNS, USUAL_TURNS * 500)
 
@@ -265,7 +269,8 @@ def test_the_presets_lengths_are_those_of_the_registry() -> None:
     assert published_lengths(["+paper=carl_4b_reasoning", "seed=1"]) == Published(
         tokens=770.5, turns=4.56, source="Table 4, of the trained agent; GRPO: 1,543.1 and 4.90"
     )
-    assert published_lengths(["+paper=tool_rloo"]) is None
+    assert published_lengths(["+paper=tool_rloo"]) == Published(turns=5.63, source="Table 3: 4.63 calls and the answer")
+    assert published_lengths(["+paper=earl_calc"]) is None
     assert published_lengths(["env=math"]) is None
 
 
