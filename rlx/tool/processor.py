@@ -11,8 +11,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
-from threading import Condition, Thread
+from threading import Condition, Lock, Thread
 
 PATIENCE, MINUTE = 10.0, 60.0
 SOON = 1e-3
@@ -95,23 +94,33 @@ class Watcher:
         self.thread.join()
 
 
-@cache
-def watcher(pid: int) -> Watcher:
-    """Return the watcher of this process: a forked child has no threads of its parent."""
-    return Watcher()
+WATCHERS: dict[int, Watcher] = {}
+"""Watchers by process: a forked child has no threads of its parent."""
+STARTING = Lock()
+"""Held while a watcher starts or ends, so that threads whose first calls come together share one."""
+
+
+def watcher() -> Watcher:
+    """Return the watcher of this process, and start it where there is none."""
+    with STARTING:
+        pid = os.getpid()
+        if pid not in WATCHERS:
+            WATCHERS[pid] = Watcher()
+        return WATCHERS[pid]
 
 
 def end_watcher() -> None:
     """End the watcher of this process; a later call starts another."""
-    if watcher.cache_info().currsize:
-        watcher(os.getpid()).end()
-        watcher.cache_clear()
+    with STARTING:
+        ended = WATCHERS.pop(os.getpid(), None)
+    if ended is not None:
+        ended.end()
 
 
 @contextmanager
 def budget(pid: int, seconds: float) -> Iterator[Budget]:
     """Kill a process that uses more than `seconds` of processor time within the block."""
-    left, watch = Budget(pid, seconds), watcher(os.getpid())
+    left, watch = Budget(pid, seconds), watcher()
     watch.add(left)
     try:
         yield left

@@ -460,12 +460,13 @@ def learn_families(size: int, variants: list[dict[str, Any]]) -> None:
     """An update of families with rows, caps and sinks, beside torch's; the comparison before step 1 finds no fault."""
     from rlx.learner.batch import collate
     from rlx.learner.comparison import layout_difference
-    from tests.learner.test_families import build, groups_of
+    from tests.learner.test_families import groups_of
+    from tests.model.tiny import tiny_model
 
     batch = collate(groups_of())
     batch = batch.with_credit(per_row(torch.linspace(-1, 1, len(batch.trajectory_R))))
     for variant in variants:
-        model, hardware = build(variant.pop("kind")), Hardware(learner="deepspeed", num_processes=size, **variant)
+        model, hardware = tiny_model(variant.pop("kind")), Hardware(learner="deepspeed", num_processes=size, **variant)
         with join(hardware) as ranks:
             common: dict[str, Any] = {"optimizer": Optimizer(lr=1e-3), "num_steps": 4, "needs": NONE}
             plain = TorchLearner(copy.deepcopy(model), micro_batch_tokens=hardware.micro_batch_tokens, **common)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from threading import Timer
+from threading import Barrier, Timer
 
 import pytest
 
@@ -14,6 +15,7 @@ from rlx.env.questions.code import Code
 from rlx.record.codec import TOOL
 from rlx.rollout.measure import measure
 from rlx.tool import cpython, python
+from rlx.tool.processor import Watcher, end_watcher, watcher
 from rlx.tool.python import Python
 from rlx.tool.tool import Result, use_of
 from rlx.types import Group, Task, ToolUse
@@ -100,3 +102,17 @@ def test_a_program_has_room_for_the_threads_that_its_memory_allows() -> None:
         "import threading\nfor _ in range(24): threading.Thread(target=threading.Event().wait, args=(0.2,)).start()\n"
     )
     assert CPYTHON.run(f"{code}threading.active_count()") == Result(output="25")
+
+
+def test_threads_whose_first_calls_come_together_share_one_watcher() -> None:
+    end_watcher()
+    together = Barrier(16)
+
+    def first_call(_: int) -> Watcher:
+        together.wait()
+        return watcher()
+
+    with ThreadPoolExecutor(16) as threads:
+        assert len(set(threads.map(first_call, range(16)))) == 1
+    end_watcher()
+    assert "processor time" not in {thread.name for thread in threading.enumerate()}
