@@ -41,6 +41,7 @@ from rlx.rollout.remote.server import RolloutServer
 from rlx.rollout.routed import RoutedEngine
 from rlx.rollout.speech import Speech
 from rlx.run.policies import Frozen, Served, measured_agents
+from rlx.run.run import WarmStart
 from rlx.run.trainee import build_engine, build_policy
 from rlx.run.warm_result import result_of_stage
 from rlx.tool.lend import Lend
@@ -304,6 +305,33 @@ def test_a_policy_of_an_agent_that_is_not_there_is_refused(duel: Callable[..., A
 def test_a_training_of_nobody_is_refused(duel: Callable[..., Any], tmp_path: Path) -> None:
     with raises_naming(MistakeError, "policies:"):
         duel(tmp_path, policies={"red": Frozen(), "blue": Frozen()})
+
+
+@pytest.mark.parametrize("policies", [{"red", "blue"}, {"green"}])
+def test_a_warm_start_that_cannot_be_names_keys_that_exist(
+    duel: Callable[..., Any], tmp_path: Path, policies: set[str]
+) -> None:
+    """A stage has the run's policies: there is no key `warm_start.policies`."""
+    run = duel(tmp_path, "steps=0", policies={})
+    stage = {"algo": {}, "steps": 1, "seed": 0}
+    run = replace(run, config={**run.config, "warm_start": {**stage, "before": stage}})
+    before = WarmStart(algo=run.algo, steps=1)
+    for warm in (before, replace(before, before=before)):
+        with pytest.raises(ValueError, match=r"^policies.*, in the warm start$") as caught:
+            only_stage(run, warm, policies)
+        assert str(caught.value).count("in the warm start") == 1
+
+
+def only_stage(run: Any, warm: Any, policies: set[str]) -> None:
+    """Give a run whose own steps need no agent a warm start that does."""
+    env = Duel() if policies == {"red", "blue"} else Renamed()
+    replace(run, env=env, warm_start=replace(warm, env=Duel()), policies=dict.fromkeys(sorted(policies), Frozen()))
+
+
+class Renamed(Duel):
+    """The duel of two agents with other names."""
+
+    agents = ("green", "yellow")
 
 
 TOKEN = "open sesame"

@@ -245,6 +245,9 @@ def test_doctor_names_what_this_machine_can_run() -> None:
         ("rlx train env = countdown algo", 5, "algo="),
         ("rlx plan hardw", 2, "hardware="),
         ("rlx list alg", 2, "algo"),
+        ("rlx list ar", 2, "arm"),
+        ("rlx plan +paper=carl_4b_reasoning +arm=li", 3, "+arm=lite"),
+        ("rlx plan +paper = carl_4b_reasoning +arm = li", 7, "lite"),
     ],
 )
 def test_completion_knows_groups_options_and_keys(rlx_here: Command, line: str, position: int, expected: str) -> None:

@@ -115,10 +115,15 @@ def describe_groups(config_dir: Path | None = None) -> str:
     return f"Groups and their options, * being the default; `rlx list GROUP` describes them.\n{columns(rows)}"
 
 
+def listed_groups(folders: Sequence[Path] | None = None) -> list[str]:
+    """Return the groups that `rlx list` describes: those of options, and the arms of the papers."""
+    return [*every_group(folders), ARM]
+
+
 def describe_group(group: str, config_dir: Path | None = None) -> str:
     """`rlx list GROUP`: what each option is."""
     folders = config_folders(config_dir)
-    groups = [*every_group(folders), ARM]
+    groups = listed_groups(folders)
     if group not in groups:
         raise ConfigError(f"there is no group {group!r}{near(group, groups)}")
     options, width = describe_arms() if group == ARM else list_options(group, folders), screen_width()

@@ -58,9 +58,9 @@ def keys(
 
 
 def groups() -> list[str]:
-    from rlx.config.folders import list_groups
+    from rlx.commands.guide import listed_groups
 
-    return list_groups()
+    return listed_groups()
 
 
 @data_commands.command(name="tasks", context_settings=MIXED)

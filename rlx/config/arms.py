@@ -94,7 +94,11 @@ def spell_arms(overrides: Sequence[Override], presets: Presets) -> list[str]:
     typed = [override for override in overrides if not is_arm(override)]
     papers = paper_names(presets)
     spelled: list[str] = []
-    for choice in filter(is_arm, overrides):
+    choices = list(filter(is_arm, overrides))
+    if len(choices) > 1:
+        names = " and ".join(f"+{ARM}={show(choice.value())}" for choice in choices)
+        raise ConfigError(f"{names}: a run is one arm; leave out the others, or sweep over them with -m +{ARM}=A,B")
+    for choice in choices:
         arm = find_arm(choice.value(), papers)
         words = spell_arm(arm, presets.values)
         options = {**presets.options} | dict(word.split("=", 1) for word in arm.words)

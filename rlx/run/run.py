@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,21 @@ class WarmStart:
         within(0, LARGEST_SEED, seed=self.seed)
         if self.steps and self.algo is None:
             raise ValueError(f"steps={self.steps} needs an algo: leave it out, or choose warm_start=sft")
+
+
+STAGE_KEYS = frozenset(key.name for key in fields(WarmStart))
+IN_STAGE = ", in the warm start"
+
+
+def name_in_stage(message: str) -> str:
+    """Return a stage's error with the key that the run's configuration has for it. A stage has the `policies`,
+    `hardware` and `evaluate` of its run, which have no key below warm_start."""
+    if message.startswith("warm_start."):
+        return f"warm_start.before.{message.removeprefix('warm_start.')}"
+    key = re.split(r"\W", message, maxsplit=1)[0]
+    if key in STAGE_KEYS:
+        return f"warm_start.{message}"
+    return message if message.endswith(IN_STAGE) else message + IN_STAGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,9 +283,7 @@ class Run:
                 config=config,
             )
         except ValueError as error:
-            told = str(error)
-            below = "warm_start.before." if told.startswith("warm_start.") else "warm_start."
-            raise ValueError(below + told.removeprefix("warm_start.")) from None
+            raise ValueError(name_in_stage(str(error))) from None
 
     def stages(self) -> list[Run]:
         """Its warm starts, the first one first, and the run."""

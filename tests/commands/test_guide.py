@@ -14,10 +14,15 @@ from rlx.commands.guide import (
     describe_groups,
     eval_help,
     families_of,
+    listed_groups,
     presets_of,
     train_help,
 )
+from rlx.config.arms import arms_of, read_papers
+from rlx.config.check import ConfigError
 from rlx.config.compose import compose, list_groups, list_options
+from rlx.config.folders import every_group
+from tests.errors import raises_naming
 
 PAGES = {"train": train_help(), "eval": eval_help()}
 SHOWN = [line.strip() for line in (EXAMPLES + "".join(PAGES.values())).splitlines() if line.strip().startswith("rlx ")]
@@ -56,3 +61,15 @@ def test_families_stand_together_and_presets_behind_what_they_begin_as() -> None
     assert "\ncountdown " in f"\n{blocks[0]}"
     assert all(len({line.partition(" ")[0].rpartition("/")[0] for line in block.splitlines()}) == 1 for block in blocks)
     assert len(describe_group("env").replace("\n\n", "\n").splitlines()) == len(list_options("env"))
+
+
+def test_arms_are_listed_by_preset_with_their_place_in_the_paper() -> None:
+    assert set(every_group()) < set(listed_groups())
+    page = describe_group("arm")
+    arms = [(preset, name) for paper in read_papers().values() for preset, of in paper["arms"].items() for name in of]
+    assert len(page.replace("\n\n", "\n").splitlines()) >= len(arms) > 90
+    for preset, name in arms:
+        assert f"\n{preset}/{name} " in f"\n{page}"
+        assert arms_of([preset])[name].title.split()[0] in page
+    with raises_naming(ConfigError, "arms", "arm"):
+        describe_group("arms")

@@ -194,6 +194,10 @@ def test_an_unknown_arm_is_refused_with_the_nearest_names() -> None:
         compose(["+arm=lite"])
     with raises_naming(ConfigError, "+arm=[a,b]", "+paper=carl_3b"):
         compose(["+paper=carl_3b", "+arm=[a,b]"])
+    with raises_naming(ConfigError, "+arm=grpo", "+arm=main"):
+        compose(["+paper=carl_3b", "+arm=grpo", "+arm=main"])
+    with raises_naming(ConfigError, "+arm=grp", "grpo"):
+        compose(["+paper=carl_3b", "+arm=grp"])
 
 
 def test_a_plan_names_the_options_that_replace_a_presets() -> None:

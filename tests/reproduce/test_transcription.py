@@ -1,4 +1,4 @@
-"""The registry's tables equal a second transcription, which was made from the papers' text without the registry."""
+"""The registry's tables and settings equal other transcriptions, which were made from the papers' text without it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from unicodedata import normalize
 
+from rlx.config.papers import read_presets
 from rlx.evaluate.tables import has_column
 from rlx.record.plain_yaml import parse_small
 from rlx.reproduce.files import read_reproduction, read_tree
@@ -40,6 +41,45 @@ def test_every_table_of_the_registry_equals_the_second_transcription() -> None:
         assert set(lines) == set(paper.tables), name
         found = {title: differences(table, lines[title]) for title, table in paper.tables.items()}
         assert not any(found.values()), (name, found)
+
+
+def as_number(value: object) -> object:
+    """Return the number of a text such as 5e-6, which YAML reads as text; other values as they are."""
+    is_number = isinstance(value, str) and re.fullmatch(r"\d[\d.]*e-\d+", value)
+    return float(str(value)) if is_number else value
+
+
+def test_settings_of_the_registry_are_those_that_the_papers_print() -> None:
+    printed = parse_small((HERE.parent / "settings.yaml").read_text(encoding="utf-8"))
+    presets = read_presets()
+    for preset, settings in printed.items():
+        stated = {key: value for key, value, *_ in presets[preset]["rows"]}
+        pairs = {key: (as_number(stated.get(key)), value) for key, (value, _) in settings.items()}
+        wrong = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+        assert not wrong, (preset, wrong)
+
+
+def test_a_setting_that_a_paper_prints_has_a_place_in_the_registry() -> None:
+    """A row whose source is a release, or nothing published, is none of the paper's."""
+    printed = parse_small((HERE.parent / "settings.yaml").read_text(encoding="utf-8"))
+    presets = read_presets()
+    for preset, settings in printed.items():
+        sources = {row[0]: row[2] for row in presets[preset]["rows"]}
+        assert not [key for key in settings if sources[key].startswith(("code", "not published", "sibling", "base"))]
+
+
+NUMBER = re.compile(r"(?<![\w.^])\d*\.?\d+(?![\w^])")
+
+
+def test_numbers_beside_the_claims_are_in_the_tables() -> None:
+    """`where` of a claim has the figures that it compares: each with a decimal point stands in a table of its paper."""
+    for name in (file.stem for file in HERE.glob("*.yaml")):
+        lines = parse_small((HERE / f"{name}.yaml").read_text(encoding="utf-8"))
+        cells = {cell for table in lines.values() for _, *row in table for cell in row if cell is not None}
+        for sentence, claim in read_registered()[name].claims.items():
+            _, _, figures = claim.where.partition(":")
+            decimals = [float(one) for one in NUMBER.findall(re.sub(r"sections? [\d.]+", "", figures)) if "." in one]
+            assert cells.issuperset(decimals), (name, sentence, decimals)
 
 
 def test_a_wrong_digit_and_a_missing_row_are_seen() -> None:

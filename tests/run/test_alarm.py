@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +10,13 @@ from typing import Any
 
 import pytest
 
+from rlx.console import Screen
 from rlx.evaluate.intervals import Estimate
 from rlx.model.load import Lora
+from rlx.rollout.row import RequestRow
 from rlx.run.alarm import Alarms, alarms_after, decline, newest_stored, warnings_of
 from rlx.run.run import Run
+from rlx.train import train
 
 Build = Callable[..., Run]
 GOOD = {"turn/invalid": 0.2, "advantage/zero": 0.5, "gradient/norm": 1.0, "success/any": 0.5, "success/mean": 0.25}
@@ -52,8 +56,40 @@ def test_a_gap_between_engine_and_learner_is_told_where_both_hold_the_same_weigh
     assert "rlx check" in text
     served = replace(run.hardware, num_servers=1, engine="vllm", staleness=1)
     dropping = replace(run.model, lora=Lora(dropout=0.1))
-    for other in (replace(run, hardware=served), replace(run, model=dropping)):
+    frozen = replace(run.algo, frozen_policy=True)
+    for other in (replace(run, hardware=served), replace(run, model=dropping), replace(run, algo=frozen)):
         assert not alarms_after(lines(*[far] * 5), other)[1]
+
+
+def test_a_gap_is_told_rarely_beside_other_causes_and_by_a_resumed_run(run: Run) -> None:
+    far = {"gap/engine": 2 * run.hardware.tolerance}
+    steps = lines(*[{**GOOD, **far}] * 299)
+    assert [text.split(":")[0] for text in alarms_after(steps, run)[1]] == ["step 3", "step 30"]
+    both = alarms_after(lines(*[{**SILENT, **far}] * 3), run)[1]
+    assert ["gap/engine" in text for text in both] == [False, True]
+    alarms, told = alarms_after(steps[:2], run)
+    alarms = alarms.add(steps[2], run)
+    assert (alarms, (*told, *alarms.due(steps[2], run))) == alarms_after(steps[:3], run)
+
+
+@pytest.mark.parametrize("value", [None, "x", 0.0])
+def test_a_step_without_a_gap_ends_a_row_of_them(run: Run, value: Any) -> None:
+    far = {**GOOD, "gap/engine": 2 * run.hardware.tolerance}
+    assert not alarms_after(lines(far, far, {**GOOD, "gap/engine": value}, far, far), run)[1]
+    assert not alarms_after(lines(far, far, GOOD, far, far), run)[1]
+
+
+@pytest.mark.parametrize("error", [0.0, 0.02])
+def test_a_run_whose_engine_computes_another_model_warns(
+    small_run: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: float
+) -> None:
+    take = RequestRow.take
+    monkeypatch.setattr(RequestRow, "take", lambda row, token, logprob: take(row, token, logprob + error))
+    train(small_run(tmp_path / "run", "steps=3", without=("steps",)), Screen(silent=True))
+    metrics = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["gap/engine"] for line in metrics] == pytest.approx([error] * 3, abs=1e-3)
+    warnings = json.loads((tmp_path / "run" / "summary.json").read_text())["warnings"]
+    assert sum("gap/engine" in text for text in warnings) == bool(error)
 
 
 def test_a_run_that_goes_on_warns_as_one_that_was_never_cut_off(run: Run) -> None:
