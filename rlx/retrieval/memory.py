@@ -89,9 +89,8 @@ def find_best(engine: Any, pages: Sequence[Page] | PageStore, query: str, top_k:
     if not ids or top_k < 1:
         return []
     scores = engine.get_scores_from_ids(ids)
-    places = np.flatnonzero(scores)  # the score of a page that has a word is above 0
-    if len(places) > top_k:
-        places = places[scores[places] >= np.partition(scores[places], -top_k)[-top_k]]
+    lowest = np.partition(scores, -top_k)[-top_k] if top_k <= len(scores) else 0
+    places = np.flatnonzero(scores >= lowest if lowest > 0 else scores)  # a page that has a word scores above 0
     order = places[np.argsort(-scores[places], kind="stable")][:top_k]
     return [Hit(pages[place], score) for place, score in zip(order.tolist(), scores[order].tolist())]
 
