@@ -32,13 +32,13 @@ def children(pid: int) -> list[tuple[int, str]]:
         except OSError:
             continue
         below.setdefault(int(rest.split()[1]), []).append((int(folder.name), name))
-    found: list[tuple[int, str]] = []
+    descendants: list[tuple[int, str]] = []
     waiting = [pid]
     while waiting:
-        young = below.get(waiting.pop(), [])
-        found += young
-        waiting += [number for number, _ in young]
-    return found
+        offspring = below.get(waiting.pop(), [])
+        descendants += offspring
+        waiting += [number for number, _ in offspring]
+    return descendants
 
 
 def half_written(folders: Sequence[Path]) -> Iterator[Path]:
