@@ -219,10 +219,16 @@ def check_machine(
     keep: Annotated[Path | None, typer.Option(help="A new folder for what it writes, which stays.")] = None,
     inside: Annotated[str, typer.Option(hidden=True)] = "",
 ) -> None:
-    """Try whether a run would do well on this machine.
+    """Show what this machine can run; with words, try such a run.
 
-    `rlx check hardware=gpu1 model=qwen2_5_0_5b`; words are those of `rlx train`. Exit code 1 if a check failed.
+    `rlx check` alone shows what is installed, what is missing and how to get it. `rlx check hardware=gpu1
+    model=qwen2_5_0_5b` plays and trains for minutes; words are those of `rlx train`. Exit code 1 if a check failed.
     """
+    if not words and not inside:
+        from rlx.commands.machine import examine
+
+        show(examine())
+        return
     from rlx.check.selftest import check, take_part
 
     if inside:
