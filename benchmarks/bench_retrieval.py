@@ -43,7 +43,7 @@ def texts(num: int, length: int, seed: int) -> Iterator[str]:
     return (" ".join(draw.choices(WORDS, cum_weights=WEIGHTS, k=length)) for _ in range(num))
 
 
-def make_index(folder: Path, num_pages: int, engine: str, encoder: str) -> float | None:
+def make_index(folder: Path, num_pages: int, engine: str) -> float | None:
     """Build the index unless it is there; seconds of the processor."""
     try:
         if read_about(folder).num_pages == num_pages:
@@ -57,7 +57,7 @@ def make_index(folder: Path, num_pages: int, engine: str, encoder: str) -> float
             for number, text in enumerate(texts(num_pages, 80, 0)):
                 file.write(json.dumps({"id": str(number), "title": f"T{number}", "text": text}) + "\n")
     begin = time.process_time()
-    build_index(source, folder, engine=engine, encoder=encoder, tell=lambda *_: None)
+    build_index(source, folder, engine=engine, tell=lambda *_: None)
     return time.process_time() - begin
 
 
@@ -171,14 +171,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pages", type=int, default=100_000)
     parser.add_argument("--engine", default="bm25s")
-    parser.add_argument("--encoder", default="")
     parser.add_argument("--queries", type=int, default=2048)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--folder", type=Path)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rlx-retrieval-") as made:
         folder = given.folder or Path(made) / "index"
-        seconds = make_index(folder, given.pages, given.engine, given.encoder)
+        seconds = make_index(folder, given.pages, given.engine)
         found: dict[str, Any] = {"pages": given.pages, "engine": given.engine}
         if seconds is not None:
             found["build_cpu_s"] = round(seconds)

@@ -29,7 +29,7 @@ def rlx(*words: str, cwd: Path = ROOT, **environ: str) -> subprocess.CompletedPr
 def test_help_names_every_command() -> None:
     done = rlx("--help")
     assert done.returncode == 0
-    for name in ("train", "eval", "plan", "list", "data", "play", "doctor", "replay", "sweep-table"):
+    for name in ("train", "eval", "plan", "list", "data", "play", "check", "replay", "sweep-table"):
         assert f"  {name} " in done.stdout
 
 
@@ -82,7 +82,7 @@ def test_a_folder_of_options_can_be_named_for_one_command(rlx_here: Command, com
         ["plan", "hardware=a100x8", "model=qwen2_5_7b"],
         ["list", "algo"],
         ["keys"],
-        ["doctor"],
+        ["check"],
         ["train", "--cfg", "job"],
         ["train", "--cfg", "job", "hardware=a100x8", "model=qwen2_5_0_5b"],
     ],
@@ -127,7 +127,7 @@ def test_an_interrupt_while_words_are_read_is_one_line() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "rlx: interrupted\n")
 
 
-@pytest.mark.parametrize("words", [["list", "env"], ["plan"], ["train"], ["keys"], ["doctor"]])
+@pytest.mark.parametrize("words", [["list", "env"], ["plan"], ["train"], ["keys"], ["check"]])
 def test_a_folder_of_options_that_is_not_there_is_one_line(rlx_here: Command, words: list[str], tmp_path: Path) -> None:
     done = rlx_here(*words, RLX_CONF_DIR=str(tmp_path / "none"))
     assert_mistake(done, f"RLX_CONF_DIR={tmp_path / 'none'}", "folder")
@@ -228,8 +228,8 @@ def test_data_shows_and_writes_traces(rlx_here: Command, tmp_path: Path) -> None
     assert rows[0]["turns"][-1]["action"]["kind"] == "answer"
 
 
-def test_doctor_names_what_this_machine_can_run() -> None:
-    done = rlx("doctor")
+def test_check_alone_names_what_this_machine_can_run() -> None:
+    done = rlx("check")
     assert done.returncode == 0
     assert "hardware=cpu" in done.stdout
     assert "hydra-core" in done.stdout

@@ -32,13 +32,10 @@ from rlx.run.resume import newest_of
 from rlx.run.run import Run
 from rlx.run.trainee import Trainee
 from rlx.run.warm import warm_model
-from rlx.sizing.budgets import sleeps
 from rlx.train import learn, stage_of, train, warm_up
 from rlx.types import Group
 
 NUM_SAMPLES = 2
-KINDS = ("object", "thread", "process")
-"""Kinds of remains that are counted here; libraries keep files open, and the folders are looked at from outside."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,16 +66,11 @@ def play_part(part: str, run: Run) -> None:
     before = present()
     results = PROBES[part](run)
     gc.collect()
-    remains = [line for line in subtract(before, present()) if line.startswith(KINDS) and not stays(line, run.hardware)]
+    remains = [line for line in subtract(before, present()) if line != "thread: tqdm_monitor"]  # for all of its life
     rank = find_place(slurm=run.hardware.num_processes > 1).rank
     make_inside(run.folder, MEASURED)
     report = {**results, "by": f"{part}, rank {rank}", "left": remains, "device": device_peak(run.hardware)}
     write_aside(run.folder / MEASURED / f"{part}-{rank}.json", json.dumps(report) + "\n")
-
-
-def stays(line: str, hardware: Hardware) -> bool:
-    """Return whether a process has it for its whole life: a vLLM asleep, and the thread of libraries' bars."""
-    return line == "thread: tqdm_monitor" or (sleeps(hardware) and line in ("object: Vllm", "object: LLM"))
 
 
 def device_peak(hardware: Hardware) -> int | None:

@@ -233,9 +233,7 @@ def nothing_left(tried: Sequence[Trial], told: Sequence[Tree], folder: Path) -> 
     remains += [f"half written: {path.name}" for path in half_written([folder / "run", folder / "cache"])]
     told_of = "; ".join(remains[:4]) + (f" and {len(remains) - 4} more" if len(remains) > 4 else "")
     name = "nothing is left behind"
-    return Check(
-        name=name, ok=not remains if told else None, report=told_of or "objects, threads, processes, files: none"
-    )
+    return Check(name=name, ok=not remains if told else None, report=told_of or "threads, processes, files: none")
 
 
 def is_libraries(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""`rlx cache`: what rlx has kept outside run folders, and how it is cleared.
+"""`rlx data cache`: what rlx has kept outside run folders, and how it is cleared.
 
 Only folders that rlx has made there are listed or removed: RLX_CACHE may name a folder with other things in it.
 """

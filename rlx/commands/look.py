@@ -24,7 +24,9 @@ from rlx.commands.retrieval import build_index
 
 commands = typer.Typer()
 data_commands = typer.Typer(cls=WithDefault, rich_markup_mode=None)
-commands.add_typer(data_commands, name="data", rich_help_panel=BEFORE, help="Tasks and traces; indexes of pages.")
+commands.add_typer(
+    data_commands, name="data", rich_help_panel=BEFORE, help="Tasks and traces; indexes of pages; the cache."
+)
 
 
 @commands.command(name="list", rich_help_panel=BEFORE)
@@ -134,14 +136,6 @@ def new(
     show(describe_new(kind, name, folder, write_new(kind, name, folder)))
 
 
-@commands.command(rich_help_panel=BEFORE)
-def doctor() -> None:
-    """Show what this machine can run, what is missing and how to get it."""
-    from rlx.commands.doctor import examine
-
-    show(examine())
-
-
 @commands.command(name="show", rich_help_panel=AFTER)
 def show_episode(
     folder: Annotated[Path, typer.Argument(exists=True, help="A run's folder, or a file of episodes.")],
@@ -223,7 +217,7 @@ def view(
     show(export_episodes(folder, what, wanted, by=by, line=line, out=export))
 
 
-@commands.command(rich_help_panel=AFTER)
+@data_commands.command()
 def cache(
     what: Annotated[Literal["list", "clear"], typer.Argument(help="Show it, or remove it.")] = "list",
     days: Annotated[float, typer.Option("--older-than", min=0, help="Days since it was last written.")] = 0.0,

@@ -116,7 +116,7 @@ def describe_disk(prospect: Prospect) -> list[str]:
     early = [stage.num_checkpoints for stage in prospect.stages[:-1]]
     if sum(early):
         stay = sum(min(num, settings.keep) for num in early)
-        where = f"in {cache_folder() / WARM} (RLX_CACHE moves it, `rlx cache clear` removes them)"
+        where = f"in {cache_folder() / WARM} (RLX_CACHE moves it, `rlx data cache clear` removes them)"
         lines += row("", f"{size(each * stay)} more for the warm start's {format_count(stay, 'checkpoint')}, {where}")
     source = f"at {RATES}" if prospect.saving is None else "as measured in this run"
     sooner = "" if settings.minutes is None else f"; more with checkpoint.minutes={settings.minutes:g}"

@@ -21,8 +21,7 @@ EVERY = 2.0
 def build_index(
     pages: Annotated[Path, typer.Argument(help="A jsonl file: lines with contents, or title and text.")],
     folder: Annotated[Path, typer.Argument(help="A new folder for the index.")],
-    engine: Annotated[str, typer.Option(help="bm25s (in memory), tantivy (on disk) or dense.")] = "bm25s",
-    encoder: Annotated[str, typer.Option(help="For dense: wordllama, minilm, or a model's name or folder.")] = "",
+    engine: Annotated[str, typer.Option(help="bm25s (in memory) or tantivy (on disk).")] = "bm25s",
 ) -> None:
     """Build an index of pages, for `rlx serve retriever`.
 
@@ -40,7 +39,7 @@ def build_index(
             last = time.monotonic()
             print(f"{stage}: {done / max(1, total):.0%}", file=sys.stderr, flush=True)
 
-    about = build(pages, folder, engine=engine, encoder=encoder, tell=tell)
+    about = build(pages, folder, engine=engine, tell=tell)
     show(f"{format_count(about.num_pages, 'page')} in {folder}, edition {about.edition}")
 
 
@@ -50,7 +49,6 @@ def serve_retriever(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
     top_k: Annotated[int, typer.Option(min=1, max=1000, help="Pages of a query that names no number.")] = 3,
     cache: Annotated[int, typer.Option(min=0, max=10**7, help="Answers that are kept.")] = 20_000,
-    encoder: Annotated[str, typer.Option(help="Of a dense index, if it is a hub's or a folder's.")] = "",
 ) -> None:
     """A search server, for env.tool.search_url and for other trainers.
 
@@ -62,7 +60,7 @@ def serve_retriever(
     from rlx.limits import MistakeError
     from rlx.retrieval.server import RetrievalServer
 
-    retriever = retriever_of(place, encoder)
+    retriever = retriever_of(place)
     try:
         server = RetrievalServer(retriever, host=host, port=port, top_k=top_k, cache=cache)
     except OSError as error:
@@ -83,12 +81,12 @@ def counted_queries(num: int) -> str:
     return "1 query" if num == 1 else f"{num:,} queries"
 
 
-def retriever_of(place: Path, encoder: str) -> Retriever:
+def retriever_of(place: Path) -> Retriever:
     """Open an index, or read the pages of a file into memory."""
     from rlx.retrieval.build import open_index
 
     if place.is_dir() or not place.exists():
-        return open_index(place, encoder)
+        return open_index(place)
     from rlx.retrieval.memory import MemoryRetriever
     from rlx.retrieval.source import read_file
 

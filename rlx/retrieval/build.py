@@ -11,7 +11,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -25,7 +24,6 @@ import numpy as np
 
 from rlx.limits import MistakeError
 from rlx.regular import open_to_append, read_bounded, write_aside
-from rlx.retrieval.encoder import PACKAGES, load_encoder
 from rlx.retrieval.folder import ABOUT, ENGINES, FORMAT, About, one_line, read_about, write_about
 from rlx.retrieval.page import Retriever
 from rlx.retrieval.source import page_of, read_fields
@@ -34,7 +32,6 @@ from rlx.retrieval.store import BEGINS, PAGES, PageStore, line_of, write_urls
 BUILDING, LOCK = "building.json", "building.lock"
 BLOCK = 20_000
 """Pages after which a build writes how far it is."""
-NEEDS = {"bm25s": "bm25s", "tantivy": "tantivy", "dense": "faiss"}
 Tell = Callable[[str, int, int], None]
 """Progress: name of the stage, what is done, what there is."""
 
@@ -44,7 +41,6 @@ class Settings:
     """Settings that an index follows from, beside the pages themselves."""
 
     engine: str
-    encoder: str
     pages: str
     """Path of the file."""
     size: int
@@ -68,49 +64,40 @@ class Progress:
     is_read: bool = False
 
 
-def build_index(pages: Path, folder: Path, *, engine: str, encoder: str = "", tell: Tell) -> About:
+def build_index(pages: Path, folder: Path, *, engine: str, tell: Tell) -> About:
     """Build the index, or finish the one that a killed build began with the same settings."""
-    check_engine(engine, encoder)
-    settings = settings_of(pages, engine, encoder)
+    check_engine(engine)
+    settings = settings_of(pages, engine)
     if os.path.lexists(folder / ABOUT):
         raise MistakeError(f"{folder} has an index already; choose another folder, or remove it: rm -r {folder}")
     progress = begin(folder, settings)
     with lock(folder):
-        made = load_encoder(encoder) if engine == "dense" else None  # refused before pages are read
         progress = copy_pages(folder, progress, tell)
         store = PageStore(folder)
         if engine == "bm25s":
-            from rlx.retrieval.matrix import write_matrix
+            from rlx.retrieval.memory import save_engine
 
             tell("words", 0, len(store))
-            write_matrix(folder, store)
-        elif engine == "tantivy":
+            save_engine(folder, store)
+        else:
             from rlx.retrieval.ondisk import add_pages
 
             add_pages(folder, store, 5 * BLOCK, lambda done: tell("words", done, len(store)))
-        elif made is not None:
-            from rlx.retrieval.dense import write_rows
-
-            write_rows(folder, store, made, lambda done: tell("rows", done, len(store)))
         store.close()
-        about = write_about(
-            folder, engine=engine, encoder=encoder, num_pages=progress.num_pages, digest=progress.digest
-        )
+        about = write_about(folder, engine=engine, num_pages=progress.num_pages, digest=progress.digest)
         (folder / BUILDING).unlink()
     (folder / LOCK).unlink()
     return about
 
 
-def check_engine(engine: str, encoder: str) -> None:
+def check_engine(engine: str) -> None:
     if engine not in ENGINES:
         raise MistakeError(f"--engine {engine!r:.40}: expected one of {', '.join(ENGINES)}")
-    if bool(encoder) != (engine == "dense"):
-        raise MistakeError("--encoder goes with --engine dense, which needs it: wordllama, minilm or a model's name")
-    if find_spec(NEEDS[engine]) is None:
+    if find_spec(engine) is None:
         raise MistakeError(f"--engine {engine}: its package is missing: pip install 'rlx[retrieval]'")
 
 
-def settings_of(pages: Path, engine: str, encoder: str) -> Settings:
+def settings_of(pages: Path, engine: str) -> Settings:
     try:
         found = pages.stat()
         if not pages.is_file():
@@ -118,7 +105,7 @@ def settings_of(pages: Path, engine: str, encoder: str) -> Settings:
     except OSError as error:
         raise MistakeError(f"{pages}: {one_line(error)}") from None
     path = str(pages.resolve())
-    return Settings(engine=engine, encoder=encoder, pages=path, size=found.st_size, changed=found.st_mtime_ns)
+    return Settings(engine=engine, pages=path, size=found.st_size, changed=found.st_mtime_ns)
 
 
 def begin(folder: Path, settings: Settings) -> Progress:
@@ -212,28 +199,20 @@ def copy_block(path: Path, source: BinaryIO, copy: BinaryIO, begins: BinaryIO, p
     )
 
 
-def open_index(folder: Path, encoder: str = "") -> Retriever:
-    """Open a whole index as a Retriever; MistakeError says in one line why it cannot be. An index may
-    come from anyone, so an encoder that no package has must be named by the user too."""
+def open_index(folder: Path) -> Retriever:
+    """Open a whole index as a Retriever; MistakeError says in one line why it cannot be."""
     about = read_about(folder)
-    if about.encoder not in ("", encoder, *PACKAGES):
-        serve = f"rlx serve retriever {shlex.quote(str(folder))} --encoder {shlex.quote(about.encoder):.100}"
-        raise MistakeError(f"{folder} names an encoder that no package has: if you trust it, serve it: {serve}")
-    if find_spec(NEEDS[about.engine]) is None:
+    if find_spec(about.engine) is None:
         raise MistakeError(f"{folder} needs the engine {about.engine}: pip install 'rlx[retrieval]'")
     try:
         if about.engine == "bm25s":
-            from rlx.retrieval.matrix import MatrixRetriever
+            from rlx.retrieval.memory import FolderRetriever
 
-            return MatrixRetriever(folder, about.edition)
-        if about.engine == "tantivy":
-            from rlx.retrieval.ondisk import DiskRetriever
+            return FolderRetriever(folder, about.edition)
+        from rlx.retrieval.ondisk import DiskRetriever
 
-            return DiskRetriever(folder, about.edition)
-        from rlx.retrieval.dense import DenseRetriever
-
-        return DenseRetriever(folder, about.edition, load_encoder(about.encoder))
-    except (ValueError, OSError, RuntimeError) as error:
+        return DiskRetriever(folder, about.edition)
+    except (ValueError, OSError, RuntimeError, AttributeError) as error:
         if isinstance(error, MistakeError):
             raise
         raise MistakeError(f"{folder} is damaged ({one_line(error)}); build it again") from error

@@ -1,6 +1,6 @@
 """An index folder: its pages, the files of its engine, and `index.json`, which is written last.
 
-    {"format": 1, "engine": "tantivy", "encoder": "", "num_pages": 3, "digest": "…", "files": {"pages.jsonl": 210, …}}
+    {"format": 2, "engine": "tantivy", "num_pages": 3, "digest": "…", "files": {"pages.jsonl": 210, …}}
 
 A folder without index.json is not finished. One of another format is refused, and so is one whose files do not have
 the sizes that index.json names.
@@ -18,9 +18,9 @@ from typing import Any
 from rlx.limits import MistakeError, near
 from rlx.regular import is_regular, read_bounded, regular_files, write_aside
 
-FORMAT = 1
+FORMAT = 2
 ABOUT = "index.json"
-ENGINES = ("bm25s", "tantivy", "dense")
+ENGINES = ("bm25s", "tantivy")
 AGAIN = "build it again with `rlx data build-index`"
 
 
@@ -30,8 +30,6 @@ class About:
 
     format: int = FORMAT
     engine: str
-    encoder: str = ""
-    """Encoder of a dense index."""
     num_pages: int
     digest: str
     """Digest of the pages."""
@@ -40,7 +38,7 @@ class About:
 
     @property
     def edition(self) -> str:
-        return "-".join(filter(None, (self.engine, self.encoder, str(self.format), self.digest)))
+        return f"{self.engine}-{self.format}-{self.digest}"
 
 
 def read_about(folder: Path) -> About:
@@ -72,7 +70,7 @@ def parse_about(path: Path, told: dict[str, Any]) -> About:
     try:
         about = About(**told)
         sizes = {name: size for name, size in about.files.items() if is_inside(name) and isinstance(size, int)}
-        is_sound = isinstance(about.num_pages, int) and {type(about.encoder), type(about.digest)} == {str}
+        is_sound = isinstance(about.num_pages, int) and isinstance(about.digest, str)
         if is_sound and len(sizes) == len(about.files):
             if about.engine not in ENGINES:
                 engine = str(about.engine)
@@ -96,11 +94,10 @@ def check_file(path: Path, size: int, present: Set[Path]) -> None:
         raise MistakeError(f"{path} has {found} bytes, and the index names {size}: {what}; {AGAIN}")
 
 
-def write_about(folder: Path, *, engine: str, encoder: str, num_pages: int, digest: str) -> About:
+def write_about(folder: Path, *, engine: str, num_pages: int, digest: str) -> About:
     """Write index.json for the files that the folder has now."""
-    about = About(
-        engine=engine, encoder=encoder, num_pages=num_pages, digest=digest, files=sizes_of(folder, all_files(folder))
-    )
+    files = sizes_of(folder, all_files(folder))
+    about = About(engine=engine, num_pages=num_pages, digest=digest, files=files)
     write_aside(folder / ABOUT, json.dumps(asdict(about), indent=1))
     return about
 

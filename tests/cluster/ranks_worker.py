@@ -18,7 +18,6 @@ import torch
 from rlx.algo.credit import per_row
 from rlx.algo.losses import PolicyLoss, clip, policy_gradient, policy_loss, sum_losses, value_loss
 from rlx.algo.parts import Credited, Critic, Need, Optimizer, PerRow, PerToken
-from rlx.check.remains import parts
 from rlx.config.compose import build_run, compose
 from rlx.console import Screen
 from rlx.hardware.profile import Hardware
@@ -30,6 +29,7 @@ from rlx.run.policies import Frozen
 from rlx.run.trainee import build_trainee
 from rlx.train import train
 from rlx.types import Group, Turn
+from tests.remains import parts
 
 LOSS = policy_loss(policy_gradient(), PolicyLoss(kl=0.1, kl_estimator="k2", entropy=0.05))
 NEEDS = frozenset({"reference"})

@@ -1,4 +1,4 @@
-"""`rlx cache`: it lists and removes what rlx keeps, and nothing else."""
+"""`rlx data cache`: it lists and removes what rlx keeps, and nothing else."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def test_every_kind_of_entry_that_runs_make_is_listed() -> None:
 
 
 def test_clearing_removes_what_rlx_made_and_nothing_else(cache: Path) -> None:
-    done = CliRunner().invoke(app, ["cache", "clear"], input="n\n")
+    done = CliRunner().invoke(app, ["data", "cache", "clear"], input="n\n")
     assert done.exit_code == 1
     assert len(read_cache()) == 3
-    done = CliRunner().invoke(app, ["cache", "clear", "--older-than", "1", "--yes"])
+    done = CliRunner().invoke(app, ["data", "cache", "clear", "--older-than", "1", "--yes"])
     assert done.exit_code == 0, done.output
     assert [entry.kind for entry in read_cache()] == ["warm"]
-    assert CliRunner().invoke(app, ["cache", "clear", "--yes"]).exit_code == 0
+    assert CliRunner().invoke(app, ["data", "cache", "clear", "--yes"]).exit_code == 0
     assert sorted(path.relative_to(cache).as_posix() for path in cache.glob("*/*")) == [
         "models/holiday",
         "photos/0123456789abcdef",

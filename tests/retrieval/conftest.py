@@ -37,9 +37,9 @@ def write_pages(path: Path, pages: Sequence[Page]) -> Path:
 def build(tmp_path: Path) -> Build:
     """Build an index of some pages below the test's folder."""
 
-    def make(engine: str, pages: Sequence[Page] = ANIMALS, name: str = "index", encoder: str = "") -> Path:
+    def make(engine: str, pages: Sequence[Page] = ANIMALS, name: str = "index") -> Path:
         source = write_pages(tmp_path / f"{name}.jsonl", pages)
-        build_index(source, tmp_path / name, engine=engine, encoder=encoder, tell=lambda *_: None)
+        build_index(source, tmp_path / name, engine=engine, tell=lambda *_: None)
         return tmp_path / name
 
     return make

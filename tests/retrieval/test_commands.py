@@ -30,7 +30,7 @@ def test_an_index_is_built_once_and_named(rlx_here: Command, source: Path, tmp_p
     words = ("data", "build-index", str(source), str(tmp_path / "index"))
     done = rlx_here(*words)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"9 pages in {tmp_path / 'index'}, edition bm25s-1-")
+    assert done.stdout.startswith(f"9 pages in {tmp_path / 'index'}, edition bm25s-2-")
     again = rlx_here(*words)
     assert again.stdout == ""
     assert_mistake(again, tmp_path / "index", "already")

@@ -1,4 +1,4 @@
-"""BM25 in memory: the published score, its order, and its agreement with the compiled search."""
+"""BM25 in memory: the published score and its order."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from math import log
 from random import Random
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.retrieval.memory import MemoryRetriever, build_matrix, word_ids
+from rlx.retrieval.memory import MemoryRetriever
 from rlx.retrieval.page import Page
-from rlx.retrieval.scoring import plain_best
 from rlx.retrieval.words import words
 
 TEXTS = st.lists(st.text(alphabet="ab c.Ä", max_size=12), max_size=8)
@@ -65,18 +63,15 @@ def test_equal_pages_keep_their_order(texts: list[str], top_k: int) -> None:
 
 
 @pytest.mark.parametrize("top_k", [1, 3, 50])
-def test_the_best_of_many_blocks_of_pages_are_the_best_of_all(top_k: int) -> None:
+def test_the_best_of_many_pages_are_the_first_of_all(top_k: int) -> None:
     draw = Random(3)
     names = [f"w{number}" for number in range(9)]
-    vocabulary, matrix = build_matrix(" ".join(draw.choices(names, k=draw.randint(1, 9))) for _ in range(5000))
-    assert matrix is not None
-    for _ in range(20):
-        ids = word_ids(vocabulary, " ".join(draw.choices(names, k=2)))
-        everything, scores = plain_best(matrix, ids, 5000)
-        found, best = plain_best(matrix, ids, top_k)
-        assert np.array_equal(found, everything[:top_k])
-        assert np.array_equal(best, scores[:top_k])
-    assert list(everything) == sorted(everything, key=lambda page: (-dict(zip(everything, scores))[page], page))
+    retriever = MemoryRetriever(pages_of([" ".join(draw.choices(names, k=draw.randint(1, 9))) for _ in range(5000)]))
+    queries = [" ".join(draw.choices(names, k=2)) for _ in range(20)]
+    everything = retriever.find(queries, 5000)
+    assert retriever.find(queries, top_k) == [hits[:top_k] for hits in everything]
+    for hits in everything:
+        assert hits == sorted(hits, key=lambda hit: (-hit.score, int(hit.page.id)))
 
 
 def test_no_page_no_word_and_no_query_find_nothing() -> None:
@@ -109,22 +104,6 @@ def test_threads_get_what_one_gets() -> None:
         assert list(threads.map(lambda query: retriever.find([query], 5)[0], queries)) == retriever.find(queries, 5)
 
 
-def test_the_compiled_search_gives_the_same_bits() -> None:
-    pytest.importorskip("numba")
-    from rlx.retrieval.compiled import compiled_best
-
-    draw = Random(1)
-    names = [f"w{number}" for number in range(30)]
-    vocabulary, matrix = build_matrix(" ".join(draw.choices(names, k=draw.randint(1, 6))) for _ in range(500))
-    assert matrix is not None
-    for top_k in (1, 3, 600):
-        for _ in range(50):
-            ids = word_ids(vocabulary, " ".join(draw.choices(names, k=3)))
-            plain = plain_best(matrix, ids, top_k)
-            compiled = compiled_best(matrix.data, matrix.pages.view("u4"), matrix.begins, matrix.num_pages, ids, top_k)
-            assert all(np.array_equal(a, b) for a, b in zip(plain, compiled))
-
-
 @pytest.mark.parametrize("imported", [False, True])
 def test_an_index_starts_no_jax_which_would_take_a_gpu(tmp_path, imported):
     package = tmp_path / "jax"
@@ -133,8 +112,8 @@ def test_an_index_starts_no_jax_which_would_take_a_gpu(tmp_path, imported):
     (package / "lax.py").write_text("def top_k(values, k):\n    raise SystemExit('jax was started')\n")
     lines = [
         *(["import jax"] if imported else []),
-        "from rlx.retrieval.memory import build_matrix",
-        "print(build_matrix(['a b', 'b'])[0])",
+        "from rlx.retrieval.memory import build_engine",
+        "print(build_engine(['a b', 'b']).vocab_dict)",
         "import jax.lax",
         "print(jax.lax.top_k.__name__)",
     ]

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from rlx.check.remains import present, subtract
+from rlx.check.remains import subtract
 from rlx.console import Screen
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.rollout.remote.engine import RemoteEngine
@@ -28,6 +28,7 @@ from rlx.run.run import WarmStart
 from rlx.tool.python import Python, end_sandboxes
 from rlx.train import train
 from tests.errors import raises_naming
+from tests.remains import present
 
 Build = Callable[..., Any]
 QUIET = Screen(silent=True)

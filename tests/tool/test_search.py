@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.limits import MistakeError
-from rlx.retrieval.memory import build_matrix
+from rlx.retrieval.memory import build_engine
 from rlx.tool.search import Search, read_pages
 from tests.errors import raises_naming
 
@@ -47,13 +47,12 @@ def test_pages_are_shown_best_first_and_cut() -> None:
 def test_an_index_takes_few_bytes_for_each_word_of_a_page() -> None:
     draw = Random(0)
     pages = [" ".join(draw.sample(NAMES, 50)) for _ in range(1000)]
-    build_matrix(["warm"])  # imports are no part of an index
+    build_engine(["warm"])  # imports are no part of an index
     tracemalloc.start()
-    _, matrix = build_matrix(pages)
+    engine = build_engine(pages)
     now, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert matrix is not None
-    assert len(matrix.data) == 50_000
+    assert len(engine.scores["data"]) == 50_000
     assert now < 50_000 * 20
     assert most < 50_000 * 64, "bm25s sorts all words of all pages at once"
 

@@ -25,7 +25,7 @@ WHERE = {"vllm": " on a machine with CUDA; on CPU, in a checkout, `make setup-cl
 
 
 def examine() -> str:
-    """All sections of `rlx doctor`."""
+    """Return all sections of `rlx check` without words."""
     lines = [*examine_machine(), "", *examine_packages(), "", *examine_extras(), "", *examine_profiles()]
     return "\n".join(row for line in lines for row in hang(line[:9], line[9:]))
 

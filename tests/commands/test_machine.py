@@ -1,4 +1,4 @@
-"""What `rlx doctor` finds on machines other than this one."""
+"""What `rlx check` finds on machines other than this one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.commands import doctor
+from rlx.commands import machine
 from rlx.config.folders import list_options
 from rlx.hardware import packages
 from rlx.hardware.machine import Gpu
@@ -16,14 +16,14 @@ from rlx.preflight import devices
 
 def pretend(monkeypatch: pytest.MonkeyPatch, num_gpus: int, version: str | None) -> None:
     monkeypatch.setattr(devices, "gpus", lambda: [Gpu(name="A100", memory=80 * 10**9)] * num_gpus)
-    for module in (doctor, devices, packages):
+    for module in (machine, devices, packages):
         monkeypatch.setattr(module, "find_version", lambda name: version)
-    monkeypatch.setattr(doctor, "lacks", lambda extra: None if version else f"{extra} is missing")
+    monkeypatch.setattr(machine, "lacks", lambda extra: None if version else f"{extra} is missing")
     monkeypatch.setattr(devices, "lacks", lambda extra: None if version else f"{extra} is missing")
 
 
 def verdicts() -> dict[str, str]:
-    lines = [line.removeprefix("profile  ").partition(": ") for line in doctor.examine_profiles()]
+    lines = [line.removeprefix("profile  ").partition(": ") for line in machine.examine_profiles()]
     return {name.removeprefix("hardware="): text for names, _, text in lines for name in names.split(", ")}
 
 
@@ -52,35 +52,35 @@ def test_a_profile_is_slow_where_threads_tools_and_servers_have_no_cores(
     monkeypatch: pytest.MonkeyPatch, cores: int, verdict: str
 ) -> None:
     pretend(monkeypatch, 1, "1")
-    monkeypatch.setattr(doctor, "num_cores", lambda: cores)
+    monkeypatch.setattr(machine, "num_cores", lambda: cores)
     assert verdicts()["gpu1"] == verdict
 
 
 def test_missing_packages_are_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, 8, None)
     assert verdicts()["a100x8"].endswith("[deepspeed]'")
-    lines = "\n".join(doctor.examine_extras())
+    lines = "\n".join(machine.examine_extras())
     assert "make setup-cluster" in lines
     assert how_to_get("slurm") in lines
 
 
 def test_a_torch_without_cuda_beside_a_gpu() -> None:
     found = [Gpu(name="A100", memory=80 * 10**9)]
-    assert doctor.describe_gpus(found, "2.13.0") == "A100 (80.0 GB)"
-    assert "without CUDA: pip install" in doctor.describe_gpus(found, "2.13.0+cpu")
-    assert doctor.describe_gpus([], "2.13.0") == "none"
+    assert machine.describe_gpus(found, "2.13.0") == "A100 (80.0 GB)"
+    assert "without CUDA: pip install" in machine.describe_gpus(found, "2.13.0+cpu")
+    assert machine.describe_gpus([], "2.13.0") == "none"
 
 
 def test_slurm_is_found_by_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
-    assert "apt-get install slurm-wlm" in doctor.describe_slurm()
+    monkeypatch.setattr(machine.shutil, "which", lambda name: None)
+    assert "apt-get install slurm-wlm" in machine.describe_slurm()
 
 
 def test_a_missing_compiler_and_a_missing_header_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(doctor.shutil, "which", lambda name: "/usr/bin/gcc" if name == "gcc" else None)
-    assert str(tmp_path / "Python.h") in doctor.describe_build(str(tmp_path))
-    assert "a C compiler" not in doctor.describe_build(str(tmp_path))
+    monkeypatch.setattr(machine.shutil, "which", lambda name: "/usr/bin/gcc" if name == "gcc" else None)
+    assert str(tmp_path / "Python.h") in machine.describe_build(str(tmp_path))
+    assert "a C compiler" not in machine.describe_build(str(tmp_path))
     (tmp_path / "Python.h").write_text("")
-    assert "MISSING" not in doctor.describe_build(str(tmp_path))
-    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
-    assert "a C compiler" in doctor.describe_build(str(tmp_path))
+    assert "MISSING" not in machine.describe_build(str(tmp_path))
+    monkeypatch.setattr(machine.shutil, "which", lambda name: None)
+    assert "a C compiler" in machine.describe_build(str(tmp_path))
