@@ -1,40 +1,56 @@
-"""Put the verdicts on the papers' claims into the pages (docs/papers, README, docs/index) and the stored reports.
+"""Put the verdicts on the papers' claims and the figures of reproductions into the pages that show them.
 
-    python scripts/claims.py            # name the files that are not up to date; the exit code is then 1
-    python scripts/claims.py --write    # bring them up to date
+    python -m scripts.claims            # name the files that are not up to date; the exit code is then 1
+    python -m scripts.claims --write    # bring them up to date
 
-Verdicts follow from the registry (scripts/papers) and the figures of the stored reports. A page marks the places:
+Verdicts follow from the registry (scripts/papers) and the figures of each seed (docs/results/NAME.json), which
+`rlx reproduce NAME` writes. A page marks the places:
 
     <!-- claims: NAME -->    and after it <!-- end of claims -->: the claims that a reproduction tests
     <!-- verdicts: PAPER --> and after it <!-- end of verdicts -->: the main claims of a paper; of `all`, their numbers
+    <!-- figures: NAME -->   and after it <!-- end of figures -->: bands, figures and cost of a reproduction
+    <!-- gains: main -->     and after it <!-- end of gains -->: the gains that the block's own lines name
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from rlx.console import one_line
+from rlx.evaluate.tables import estimate_cell
 from rlx.limits import MistakeError
-from rlx.reproduce.answers import Answer, claims_table
+from rlx.reproduce.answers import Answer, claims_table, column_of
 from rlx.reproduce.files import read_tree
 from rlx.reproduce.papers import PaperClaim, read_registered
 from rlx.reproduce.verdicts import Verdict, combine
-from rlx.table import MISSING, Table, to_markdown
-from scripts.refresh import refreshed
-from scripts.stored import REPORTS, ROOT, read_stored
+from rlx.table import MISSING, Table
+from scripts.results import FOLDER, ROOT, figures_block, read_stored, rows_in, stored_names
 
 DOCS = ROOT / "docs"
-PAGES = (*sorted((DOCS / "papers").glob("*.md")), DOCS / "index.md", ROOT / "README.md")
+RESULTS = FOLDER
+PAGES = (
+    *sorted((DOCS / "papers").glob("*.md")),
+    *sorted(RESULTS.glob("*.md")),
+    DOCS / "index.md",
+    DOCS / "credit.md",
+    DOCS / "intervals.md",
+    ROOT / "README.md",
+)
+KINDS = "claims|verdicts|figures|gains"
 PLACE = re.compile(
-    r"(<!-- (?P<kind>claims|verdicts): (?P<name>\w+) -->\n)"
-    r"(?:(?!<!-- (?:claims|verdicts):).)*?(<!-- end of (?P=kind) -->)",
+    rf"(<!-- (?P<kind>{KINDS}): (?P<name>\w+) -->\n)"
+    rf"(?P<old>(?:(?!<!-- (?:{KINDS}):).)*?)(?P<end><!-- end of (?P=kind) -->)",
     re.DOTALL,
 )
-MARK = re.compile(r"<!-- (?:end of )?(?:claims|verdicts)\b")
+MARK = re.compile(rf"<!-- (?:end of )?(?:{KINDS})\b")
+GAIN = re.compile(r"^\| \[(\w+)\]\([^)]*\) \| (.+?) \| (\S+) \|", re.MULTILINE)
+GAINS_HEAD = "| results | gain | figure | over problems | over seeds |"
+LEADING_ZERO = re.compile(r"(?<![\d.])0(?=\.)")
 TITLES = {
     "tool_rloo": "Cost-aware Tool-RLOO",
     "earl": "EARL",
@@ -47,15 +63,15 @@ TITLES = {
 
 @cache
 def answers_of(name: str) -> tuple[Answer, ...]:
-    """Return the answers of a stored report to the claims of its paper."""
-    return tuple(read_stored(name).answers()[1])
+    """Return the answers of a reproduction to the claims of its paper."""
+    return tuple(read_stored(name).claims)
 
 
 @cache
 def reproductions() -> Mapping[str, str]:
-    """Return the stored report that decides for each reproduction: of its variants the one with most seeds."""
+    """Return the results that decide for each reproduction: of its variants the one with most seeds."""
     deciding: dict[str, str] = {}
-    seeds = {path.parent.name: read_stored(path.parent.name).reproduction.seeds for path in REPORTS.glob("*/report.md")}
+    seeds = {name: read_stored(name).reproduction.seeds for name in stored_names()}
     for name in sorted(seeds, key=lambda name: seeds[name]):
         deciding[read_tree(ROOT / "scripts" / "reproduce" / f"{name}.yaml").get("like", name)] = name
     return deciding
@@ -107,37 +123,78 @@ def counts_table() -> Table:
     return Table(title="", header=("paper", "main claims", *(verdict.value for verdict in Verdict)), rows=rows)
 
 
-def rows_in(table: Table) -> str:
-    """Return the rows of a table as markdown, without a title."""
-    return to_markdown(table).partition("\n\n")[2]
-
-
-def block(kind: str, name: str) -> str:
-    """Return what stands at a mark."""
-    if kind == "verdicts":
-        return f"\n{rows_in(counts_table() if name == 'all' else verdicts_table(name))}\n"
+def claims_block(name: str, folder: Path) -> str:
+    """Return the claims that a reproduction tests, with a link to its figures."""
     answers = answers_of(name)
     if not answers:
         raise MistakeError(f"{name}: its reproduction tests no claims")
-    link = f"[report](../results/reports/{name}/report.md)"
-    return f"\n`rlx reproduce {name}` ({link})\n\n{rows_in(claims_table(answers))}\n"
+    place = os.path.relpath(RESULTS / read_stored(name).page, folder)
+    return f"`rlx reproduce {name}` ([figures]({place}))\n\n{rows_in(claims_table(answers))}"
 
 
-def filled(page: str) -> str:
-    """Return a page with the tables of now; MistakeError where a mark has no other."""
+def gains_block(lines: str, folder: Path) -> str:
+    """Return the gains that a block names by reproduction, gain and figure, with both intervals.
+
+    Bold: certain for these seeds, and not for others.
+    """
+    chosen = GAIN.findall(lines)
+    if len(chosen) != len(lines.strip().splitlines()) - 2:
+        raise MistakeError("gains: expected lines such as | [carl](PLACE) | CARL over GRPO | Reward | ...")
+    rows = [GAINS_HEAD, "|---|---|---|---:|---:|"]
+    for name, gain, title in chosen:
+        place = os.path.relpath(RESULTS / read_stored(name).page, folder)
+        rows.append(f"| [{name}]({place}) | {gain} | {title} | {' | '.join(gain_cells(name, gain, title))} |")
+    return "\n".join(rows)
+
+
+def gain_cells(name: str, gain: str, title: str) -> tuple[str, str]:
+    """Return a gain with its interval over problems, and its interval over seeds."""
+    stored = read_stored(name)
+    figures = stored.results.figures.get(gain, {})
+    columns = [column_of(stored.reproduction, stat) for stat in figures]
+    column = next((column for column in columns if column.title == title), None)
+    if column is None:
+        raise MistakeError(f"gains: {name} has no {title} of {gain}")
+    figure = figures[column.stat]
+    problems = estimate_cell(figure.problems, column).replace(",", ", ")
+    seeds = estimate_cell(figure.measured, column).replace(",", ", ").partition(" ")[2]
+    is_bold = excludes_zero(figure.over_problems) and not excludes_zero(figure.over_seeds)
+    return LEADING_ZERO.sub("", problems), f"{'**' * is_bold}{LEADING_ZERO.sub('', seeds)}{'**' * is_bold}"
+
+
+def excludes_zero(ends: Sequence[float]) -> bool:
+    """Tell whether an interval has ends on one side of 0."""
+    return bool(ends) and min(ends) * max(ends) > 0
+
+
+def block(kind: str, name: str, old: str, folder: Path) -> str:
+    """Return the text of a marked place in a page of this folder."""
+    if kind == "gains":
+        text = gains_block(old, folder)
+    elif kind == "figures":
+        text = figures_block(read_stored(name), folder)
+    elif kind == "claims":
+        text = claims_block(name, folder)
+    else:
+        text = rows_in(counts_table() if name == "all" else verdicts_table(name))
+    return f"\n{text.strip()}\n\n"
+
+
+def filled(page: str, folder: Path = DOCS / "papers") -> str:
+    """Return a page of this folder with its tables brought up to date; MistakeError where a mark has no other."""
     if len(MARK.findall(page)) != 2 * len(PLACE.findall(page)):
         raise MistakeError(
             f"{page.lstrip()[:40]!r}: each <!-- claims: NAME --> needs its end after it, and no other between"
         )
-    return PLACE.sub(lambda place: place[1] + block(place["kind"], place["name"]) + place[4], page)
+    return PLACE.sub(
+        lambda place: place[1] + block(place["kind"], place["name"], place["old"], folder) + place["end"], page
+    )
 
 
 def views() -> Iterator[tuple[Path, str]]:
-    """Yield every page and stored report with its text as it should be."""
+    """Yield each page with its new text."""
     for page in PAGES:
-        yield page, filled(page.read_text(encoding="utf-8"))
-    for report in sorted(REPORTS.glob("*/report.md")):
-        yield report, refreshed(report.parent.name)
+        yield page, filled(page.read_text(encoding="utf-8"), page.parent)
 
 
 def main(write: bool) -> int:

@@ -1,4 +1,4 @@
-"""Pages of the papers, README and stored reports have the verdicts that follow from the registry and the figures."""
+"""Pages have the verdicts, figures and gains that follow from the registry and the stored figures."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ from scripts.claims import (
     verdicts_table,
     views,
 )
-from scripts.stored import REPORTS, RESULTS
+from scripts.results import FOLDER, stored_names
 from tests.errors import raises_naming
 
 SHOWN = [(place["kind"], place["name"]) for path in PAGES for place in PLACE.finditer(path.read_text(encoding="utf-8"))]
 
 
-def test_pages_and_stored_reports_are_up_to_date() -> None:
+def test_pages_are_up_to_date() -> None:
     assert [path.name for path, text in views() if path.read_text(encoding="utf-8") != text] == []
 
 
-def test_each_report_with_claims_and_each_paper_is_on_a_page_and_readme_has_the_numbers_of_all() -> None:
-    tested = {path.parent.name for path in REPORTS.glob("*/report.md") if answers_of(path.parent.name)}
+def test_each_reproduction_with_claims_and_each_paper_is_on_a_page_and_readme_has_the_numbers_of_all() -> None:
+    tested = {name for name in stored_names() if answers_of(name)}
     assert {name for kind, name in SHOWN if kind == "claims"} == tested
+    assert sorted(name for kind, name in SHOWN if kind == "figures") == stored_names()
     assert sorted(name for kind, name in SHOWN if kind == "verdicts") == sorted([*TITLES, "all", "all"])
     assert set(TITLES) == set(read_registered())
 
@@ -84,14 +85,13 @@ def test_claims_that_nothing_tests_have_the_verdict_of_their_reason() -> None:
 def test_claims_of_the_registry_that_are_younger_than_their_results_are_marked_on_pages() -> None:
     marked = [row for name in TITLES for row in verdicts_table(name).rows if "after results" in row[3]]
     assert any("1.4 points" in row[3] for row in marked), "EARL's claim that was joined from two tables"
-    reports = {path.parent.name: path.read_text(encoding="utf-8") for path in REPORTS.glob("*/report.md")}
-    assert len(re.findall("added after results", reports["tool_rloo"])) >= 8
+    assert sum("added after results" in answer.remark for answer in answers_of("tool_rloo")) >= 8
 
 
 def test_gems_page_has_the_numbers_of_its_tests() -> None:
     verdicts = [one.verdict for name in reproductions() if name.startswith("gem_") for one in answers_of(name)]
     supported, contradicted, undecided, blind = (verdicts.count(verdict) for verdict in Verdict)
-    told = re.sub(r"\s+", " ", (RESULTS / "gem.md").read_text(encoding="utf-8"))
+    told = re.sub(r"\s+", " ", (FOLDER / "gem.md").read_text(encoding="utf-8"))
     assert f"Of {len(verdicts)} tests here {supported} support their claim, {contradicted} contradict it" in told
     assert f"{undecided} are undecided, and {blind} cannot be made with nano" in told
 

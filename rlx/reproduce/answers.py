@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf, isfinite
+from math import isfinite
 
 from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.tables import TOOL_USE, Column, estimate_cell, number_cell, pass_columns
-from rlx.reproduce.figures import Figures
 from rlx.reproduce.reproduction import Reproduction, ReproductionError
+from rlx.reproduce.results import Figure, Figures
 from rlx.reproduce.studies import Claim
 from rlx.reproduce.verdicts import Verdict, count_verdicts, verdict_of
 from rlx.table import MISSING, Table
@@ -67,20 +67,14 @@ class Answer:
         return tuple(text for text in (self.claim.mark, self.claim.untestable, self.claim.note) if text)
 
 
-def claim_answers(
-    reproduction: Reproduction, means: Mapping[str, Figures], over_seeds: Mapping[str, Figures]
-) -> list[Answer]:
-    """Return the answer to each claim; `over_seeds` has the figures whose intervals are over seeds."""
-    return [
-        answer_to(reproduction, claim, sentence, means, over_seeds) for sentence, claim in reproduction.claims.items()
-    ]
+def claim_answers(reproduction: Reproduction, figures: Figures) -> list[Answer]:
+    """Return the answer to each claim."""
+    return [answer_to(reproduction, claim, sentence, figures) for sentence, claim in reproduction.claims.items()]
 
 
-def band_answers(
-    reproduction: Reproduction, means: Mapping[str, Figures], over_seeds: Mapping[str, Figures]
-) -> list[Answer]:
+def band_answers(reproduction: Reproduction, figures: Figures) -> list[Answer]:
     """Return the answer to each band."""
-    return [answer_to(reproduction, claim, "", means, over_seeds) for claim in bands_of(reproduction)]
+    return [answer_to(reproduction, claim, "", figures) for claim in bands_of(reproduction)]
 
 
 def bands_of(reproduction: Reproduction) -> list[Claim]:
@@ -100,17 +94,9 @@ def bands_of(reproduction: Reproduction) -> list[Claim]:
     ]
 
 
-def answer_to(
-    reproduction: Reproduction,
-    claim: Claim,
-    sentence: str,
-    means: Mapping[str, Figures],
-    over_seeds: Mapping[str, Figures],
-) -> Answer:
-    """Return the answer to one claim or band."""
-    mean = figure_of(claim.of, claim.figure, means[claim.of])
-    ends = over_seeds.get(claim.of, {}).get(f"eval/{claim.figure}")
-    measured = replace(mean, low=-inf, high=inf) if ends is None else replace(mean, low=ends.low, high=ends.high)
+def answer_to(reproduction: Reproduction, claim: Claim, sentence: str, figures: Figures) -> Answer:
+    """Return the answer to one claim or band; its interval is over seeds, or has no ends."""
+    measured = figure_of(claim.of, claim.figure, figures.get(claim.of, {})).measured
     return Answer(sentence=sentence, claim=claim, column=column_of(reproduction, claim.figure), measured=measured)
 
 
@@ -120,12 +106,12 @@ def column_of(reproduction: Reproduction, stat: str) -> Column:
     return columns.get(stat, replace(PLAIN, stat=stat, title=stat))
 
 
-def figure_of(name: str, stat: str, figures: Figures) -> Estimate:
+def figure_of(name: str, stat: str, figures: Mapping[str, Figure]) -> Figure:
     """Return a figure of a row, a gain or a curve."""
-    if f"eval/{stat}" not in figures:
-        names = ", ".join(sorted(figure.split("/", 1)[1] for figure in figures))
+    if stat not in figures:
+        names = ", ".join(sorted(figures))
         raise ReproductionError(f"{name}: expected has no figure {stat!r} to look at among {names}")
-    return figures[f"eval/{stat}"]
+    return figures[stat]
 
 
 def expected_table(answers: Sequence[Answer]) -> Table:

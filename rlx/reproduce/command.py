@@ -42,8 +42,19 @@ from rlx.reproduce.files import read_reproduction
 from rlx.reproduce.jobs import play_all
 from rlx.reproduce.measurements import Findings, check_measured, measure_more
 from rlx.reproduce.members import Member, Runs, folders_of, last_checkpoint, members_of, words_of
-from rlx.reproduce.report import Measured, cost_table, measure_runs, pictures_of, report_tables, report_text
+from rlx.reproduce.report import (
+    Measured,
+    all_figures,
+    commits_of,
+    cost_of,
+    cost_table,
+    measure_runs,
+    pictures_of,
+    report_tables,
+    report_text,
+)
 from rlx.reproduce.reproduction import Reproduction, ReproductionError, refuse_word
+from rlx.reproduce.results import Results, to_json
 from rlx.reproduce.shared import Shared, shares_of
 from rlx.run.judge import judges_untrained
 from rlx.run.run import Run
@@ -245,12 +256,19 @@ def report(
     screen: Screen,
     more: Findings,
 ) -> bool:
-    """Show and write the tables (results.md, results.svg) and pictures; return whether no band or claim is
-    contradicted."""
+    """Show and write figures (NAME.json), tables (results.md, results.svg) and pictures; return whether no band or
+    claim is contradicted."""
     found = measure_runs(what, folders_of(members))
-    tables, counts, failed = report_tables(what, found, more.figures)
+    results = Results(
+        command=f"rlx reproduce {name}",
+        commits=commits_of(members),
+        figures=all_figures(what, found, more.figures),
+        cost=cost_of(members),
+    )
+    tables, counts, failed = report_tables(what, found, results.figures)
     tables = [*more.tables, *tables]
-    write_aside(folder / RESULTS, report_text(name, what, [*tables, cost_table(members)]))
+    write_aside(folder / f"{name}.json", to_json(results))
+    write_aside(folder / RESULTS, report_text(name, what, [*tables, cost_table(results.cost)]))
     write_aside(folder / "results.svg", to_svg(tables[:2], title=f"rlx reproduce {name}"))
     for table in tables:
         screen.show(to_rich(table))
@@ -258,7 +276,7 @@ def report(
     for file, text in pictures.items():
         write_aside(folder / file, text)
     page = write_page(name, what, members, folder, rows_section(tables, more, pictures, folder))
-    files = [RESULTS, "results.svg", *more.files, *pictures, page]
+    files = [RESULTS, f"{name}.json", "results.svg", *more.files, *pictures, page]
     if lacks("plots"):
         screen.say(f"no pictures ({how_to_get('plots')})")
     screen.say(f"left in {folder}: {', '.join(files)}, and a folder per run")

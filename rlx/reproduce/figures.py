@@ -74,6 +74,15 @@ def seed_row_figures(what: Reproduction, scores: Scored) -> dict[str, Figures]:
     return {name: figures for name, figures in means.items() if figures}
 
 
+def each_seed_of_rows(what: Reproduction, scores: Scored) -> dict[str, dict[str, list[float]]]:
+    """Return the value of each seed, by row and `eval/stat`, of the rows that have at least two seeds."""
+    ratios = {name: mean_ratios(scores[place], what.ks) for name, place in what.rows.items() if not is_random(place)}
+    return {
+        name: {f"eval/{stat}": [*map(float, ratio.each)] for stat, ratio in figures.items() if len(ratio.top) > 1}
+        for name, figures in ratios.items()
+    }
+
+
 @contextmanager
 def naming(name: str) -> Iterator[None]:
     """A row's or gain's own name before what its runs cannot be compared for."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from itertools import count, takewhile
 from types import MappingProxyType
 from typing import get_args
 
@@ -35,8 +35,9 @@ from rlx.reproduce.answers import (
     expected_table,
     summaries,
 )
+from rlx.reproduce.figures import Figures as Estimates
 from rlx.reproduce.figures import (
-    Figures,
+    each_seed_of_rows,
     gain_figures,
     naming,
     row_figures,
@@ -46,6 +47,7 @@ from rlx.reproduce.figures import (
 )
 from rlx.reproduce.members import Member, Runs
 from rlx.reproduce.reproduction import Reproduction, ReproductionError
+from rlx.reproduce.results import Figure, Figures, RunCost, figure_from, rounded
 from rlx.reproduce.samples import distribution_table, sample_of
 from rlx.table import MISSING, Table, markdown_cell, to_markdown
 
@@ -107,12 +109,14 @@ def read_at(line: Line, curve: Curve) -> str:
 class Measured:
     """Everything that a report shows of the runs."""
 
-    rows: Mapping[str, Figures]
-    gains: Mapping[str, Figures]
-    over_seeds: Mapping[str, Figures]
+    rows: Mapping[str, Estimates]
+    gains: Mapping[str, Estimates]
+    over_seeds: Mapping[str, Estimates]
     """Gains with intervals over seeds."""
-    rows_over_seeds: Mapping[str, Figures]
+    rows_over_seeds: Mapping[str, Estimates]
     """Rows with intervals over seeds."""
+    row_seeds: Mapping[str, Mapping[str, Sequence[float]]]
+    """Values of each seed by row and figure."""
     lines: Mapping[str, Mapping[str, Line]]
     """Keys are the title of the curves and the run."""
     samples: Mapping[str, Mapping[str, Sample]]
@@ -122,7 +126,7 @@ class Measured:
 def measure_runs(what: Reproduction, runs: Runs) -> Measured:
     """Read the runs' folders."""
     scores = score(what, runs)
-    rows: dict[str, Figures] = {}
+    rows: dict[str, Estimates] = {}
     for name, row in what.rows.items():
         with naming(name):
             rows[name] = row_figures(what, row, runs, scores)
@@ -131,6 +135,7 @@ def measure_runs(what: Reproduction, runs: Runs) -> Measured:
         gains=gain_figures(what, scores),
         over_seeds=seed_gain_figures(what, scores),
         rows_over_seeds=seed_row_figures(what, scores),
+        row_seeds=each_seed_of_rows(what, scores),
         lines=curve_lines(what, runs),
         samples={title: samples_of(what, picture, runs) for title, picture in what.distributions.items()},
     )
@@ -155,24 +160,47 @@ def pictures_of(what: Reproduction, found: Measured) -> dict[str, str]:
     return {file: picture_svg(some) for file, some in panels.items() if some}
 
 
-def report_tables(
-    what: Reproduction, found: Measured, study: Mapping[str, Figures] = MappingProxyType({})
-) -> tuple[list[Table], list[str], list[str]]:
-    """Return the tables of a report, the number of each verdict, and a sentence for each contradicted band or claim.
-    `study` has the figures of comparisons and of what is measured by itself."""
-    rows, gains, lines = found.rows, found.gains, found.lines
-    ends = {
-        title: {f"eval/{name}": line.point(what.curves[title]) for name, line in told.items()}
-        for title, told in lines.items()
+def all_figures(
+    what: Reproduction, found: Measured, study: Mapping[str, Estimates] = MappingProxyType({})
+) -> dict[str, dict[str, Figure]]:
+    """Return all figures with both intervals and the value of each seed. `study` has the figures of comparisons, whose
+    intervals are over seeds, and of what is measured by itself."""
+    points = {
+        title: {f"eval/{run}": line.point(what.curves[title]) for run, line in lines.items()}
+        for title, lines in found.lines.items()
     }
+    compared = {name: study[name] for name in what.comparisons}
+    over_seeds = {**found.rows_over_seeds, **found.over_seeds, **points, **compared}
+    gains = {name: found.gains[name] for name in what.gains}
+    problems = {**found.rows, **gains, **{name: study[name] for name in study if name not in compared}}
+    seeds = {**found.row_seeds, **{name: seeds_of_gain(name, found.gains) for name in gains}}
+    return {
+        name: figures_from(problems.get(name, {}), over_seeds.get(name, {}), seeds.get(name, {}))
+        for name in (*problems, *points, *compared)
+    }
+
+
+def seeds_of_gain(name: str, gains: Mapping[str, Estimates]) -> dict[str, list[float]]:
+    """Return the gain of each seed by figure; empty for one seed."""
+    each = [gains[one] for one in takewhile(gains.__contains__, (f"{name}, seed {seed}" for seed in count()))]
+    return {stat: [figures[stat].value for figures in each] for stat in gains[name]} if each else {}
+
+
+def figures_from(problems: Estimates, over_seeds: Estimates, seeds: Mapping[str, Sequence[float]]) -> dict[str, Figure]:
+    """Return the figures of one row by their names without `eval/`."""
+    stats = dict.fromkeys((*problems, *over_seeds))
+    figures = {stat: figure_from(problems.get(stat), over_seeds.get(stat), seeds.get(stat, ())) for stat in stats}
+    return {stat.removeprefix("eval/"): figure for stat, figure in figures.items() if figure is not None}
+
+
+def report_tables(what: Reproduction, found: Measured, figures: Figures) -> tuple[list[Table], list[str], list[str]]:
+    """Return the tables of a report, the number of each verdict, and a sentence for each contradicted band or claim."""
+    rows, gains = found.rows, found.gains
     printed = {row: {f"eval/{name}": x for name, x in told.items()} for row, told in what.published.items()}
     first, *_, reward = (*use_columns([*rows.values(), *gains.values()]), TOOL_USE[-1])
     columns = dict.fromkeys((*pass_columns(name for told in gains.values() for name in told), first, reward))
     title = "Gain of these seeds, points and reward [95% paired interval over problems]"
-    compared = {name: study[name] for name in what.comparisons}
-    over_seeds = {**found.rows_over_seeds, **found.over_seeds, **several_seeds(ends), **several_seeds(compared)}
-    bands = band_answers(what, {**rows, **gains, **ends, **study}, over_seeds)
-    claims = claim_answers(what, {**rows, **gains, **study}, over_seeds)
+    bands, claims = band_answers(what, figures), claim_answers(what, figures)
     tables = [
         accuracy_table(rows, published=printed),
         tool_table(rows, published=printed),
@@ -181,8 +209,8 @@ def report_tables(
         *part_tables({name: gains[name] for name in what.gains}, of="Gain of these seeds, "),
         *seed_tables(found.rows_over_seeds, "Mean"),
         *seed_tables(found.over_seeds, "Gain"),
-        ends_table(what, lines),
-        spent_table(what, lines),
+        ends_table(what, found.lines),
+        spent_table(what, found.lines),
         distribution_table(what.distributions, found.samples),
         expected_table(bands),
         claims_table(claims),
@@ -190,12 +218,7 @@ def report_tables(
     return [table for table in tables if table.rows], summaries(bands, claims), contradictions([*bands, *claims])
 
 
-def several_seeds(named: Mapping[str, Figures]) -> dict[str, Figures]:
-    """Return the figures whose intervals are over seeds and have ends."""
-    return {name: {stat: one for stat, one in figures.items() if isfinite(one.low)} for name, figures in named.items()}
-
-
-def seed_tables(named: Mapping[str, Figures], noun: str) -> list[Table]:
+def seed_tables(named: Mapping[str, Estimates], noun: str) -> list[Table]:
     """Return the rows or gains over seeds: pass@k, cost and reward, then each figure by part."""
     columns = (*pass_columns(name for figures in named.values() for name in figures), *use_columns([*named.values()]))
     title = f"{noun} over seeds, points and reward [95% interval over seeds, on these problems]"
@@ -203,8 +226,23 @@ def seed_tables(named: Mapping[str, Figures], noun: str) -> list[Table]:
     return [figure_table(title, columns, rows, gains=gains), *part_tables(named, of=f"{noun} over seeds, ")]
 
 
-def cost_table(members: Sequence[Member]) -> Table:
+def cost_of(members: Sequence[Member]) -> dict[str, RunCost]:
+    """Return the cost of each run by its name."""
     costs = {member.name: read_summary(member.folder / SUMMARY).cost for member in members}
+    return {
+        name: RunCost(tokens=cost.tokens, tool_calls=cost.tool_calls, seconds=rounded(cost.seconds))
+        for name, cost in costs.items()
+    }
+
+
+def commits_of(members: Sequence[Member]) -> tuple[str, ...]:
+    """Return the commits that the runs were made with, each once."""
+    commits = [git for member in members if (git := read_summary(member.folder / SUMMARY).git) is not None]
+    return tuple(dict.fromkeys(f"{git.commit}{', changed' * git.dirty}" for git in commits))
+
+
+def cost_table(costs: Mapping[str, RunCost]) -> Table:
+    """Return the cost of each run."""
     rows = [(name, f"{cost.tokens:,}", f"{cost.tool_calls:,}", duration(cost.seconds)) for name, cost in costs.items()]
     return Table(title="Cost", header=("run", "tokens sampled", "tool calls", "time"), rows=tuple(rows))
 

@@ -30,6 +30,7 @@ from rlx.reproduce.files import read_reproduction
 from rlx.reproduce.jobs import ReproduceError
 from rlx.reproduce.members import Member, folders_of, members_of
 from rlx.reproduce.reproduction import Reproduction, ReproductionError
+from rlx.reproduce.results import read_results
 from rlx.reproduce.shared import Shared, choose, shares_of
 from tests.errors import raises_naming
 
@@ -103,6 +104,13 @@ def test_a_reproduction_killed_in_the_middle_goes_on_and_reports(
     lines = {arm: read_metrics(out / arm / "0" / "metrics.jsonl")[0] for arm in ("own", "control")}
     assert re.search(rf"\| Rewards -9 \| own \| 1, 1 \| 4, 4 \| {lines['own']['batch/tokens']:,.0f}, [\d,]+ \|", report)
     assert lines["own"]["batch/episodes"] == 4
+    results = read_results(out / f"{tiny.stem}.json")
+    assert results.command == f"rlx reproduce {tiny.stem}"
+    assert [*results.cost] == ["own/0", "control/0", "own/1"]
+    ours = results.figures["ours"]["pass@1"]
+    assert ours.value == pytest.approx(sum(ours.seeds) / 2, abs=1e-5)
+    assert len(results.figures["ours over the control"]["pass@1"].seeds) == 2
+    assert results.figures["criticality of own eval"]["flat"].over_seeds == (), "its interval is over tasks"
     assert (out / "results.svg").is_file()
     assert (out / "curves.svg").is_file() or "no pictures" in told
     assert (out / "distributions.svg").is_file() or "no pictures" in told

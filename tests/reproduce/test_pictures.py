@@ -30,7 +30,7 @@ from rlx.report.panels import (
 from rlx.report.pictures import Bars, Distribution, Frontier, PassCurves, figures_in
 from rlx.reproduce.files import read_reproduction
 from rlx.reproduce.members import folders_of, members_of
-from rlx.reproduce.report import measure_runs, pictures_of, report_tables
+from rlx.reproduce.report import all_figures, measure_runs, pictures_of, report_tables
 from rlx.reproduce.samples import distribution_table, sample_of
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
 
@@ -269,7 +269,7 @@ def test_a_report_has_a_file_for_each_kind_of_picture(finished_run: Path, tmp_pa
     pictures = pictures_of(what, found)
     assert list(pictures) == ["pass_curves.svg", "bars.svg", "distributions.svg", "frontiers.svg"]
     assert all(text == pictures_of(what, found)[file] for file, text in pictures.items())
-    tables, *_ = report_tables(what, found)
+    tables, *_ = report_tables(what, found, all_figures(what, found))
     assert [table.title for table in tables][-1] == "Distributions over episodes, seeds together"
 
 

@@ -20,7 +20,7 @@ from rlx.record.track import read_metrics
 from rlx.reproduce.arm import in_order
 from rlx.reproduce.files import read_reproduction
 from rlx.reproduce.members import Member, folders_of, members_of, words_of
-from rlx.reproduce.report import cost_table, measure_runs, report_tables, report_text
+from rlx.reproduce.report import all_figures, cost_of, cost_table, measure_runs, report_tables, report_text
 from rlx.reproduce.reproduction import Reproduction, ReproductionError
 from rlx.table import Table
 from tests.errors import raises_naming
@@ -285,7 +285,7 @@ def test_a_report_has_means_over_seeds_beside_the_paper_s_and_what_is_expected(
     rewards = [line["reward/mean"] for line in read_metrics(finished_run / "metrics.jsonl")]
     assert ends.rows[0][:3] == ("Rewards", "reward/mean", "own")
     assert ends.rows[0][3].split(" ")[0] == f"{sum(rewards) / 2:.3f}", "of the last two of two steps"
-    text = report_text("tiny", what, [*tables, cost_table(members)])
+    text = report_text("tiny", what, [*tables, cost_table(cost_of(members))])
     assert text.startswith("# tiny\n\nPublished: a paper. ")
     assert "own/1" in text
     (members[1].folder / "trajectories" / "start-2.jsonl").write_bytes(
@@ -325,7 +325,8 @@ def test_a_report_has_means_over_seeds_beside_the_paper_s_and_what_is_expected(
 
 
 def report(what: Reproduction, members: Sequence[Member]) -> tuple[list[Table], list[str], list[str]]:
-    return report_tables(what, measure_runs(what, folders_of(members)))
+    found = measure_runs(what, folders_of(members))
+    return report_tables(what, found, all_figures(what, found))
 
 
 def replaced(group: Any) -> Any:
