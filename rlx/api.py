@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.console import clean, clean_value, one_line
-from rlx.evaluate.summary import Summary, read_summary
 from rlx.limits import MistakeError
 from rlx.record.folder import CONFIG, METRICS, SUMMARY, FolderError, flatten, read_config
 from rlx.record.store import read, stored_files
 from rlx.record.track import is_number, is_step, read_metrics
+from rlx.runs.summary import Summary, read_summary
 from rlx.types import Trajectory
 
 if TYPE_CHECKING:

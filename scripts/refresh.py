@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from rlx.evaluate.intervals import Estimate, within
+from rlx.evaluate.intervals import within
 from rlx.evaluate.tables import OF_PART, TURNS, estimate_cell, number_cell, of_part, printed_cell, title_of
 from rlx.report.curves import possible_values
 from rlx.report.panels import axis_of
 from rlx.report.paper import agent_name
 from rlx.reproduce.answers import BANDS, CLAIMS, PLAIN, claims_table, column_of, expected_table
+from rlx.runs.summary import Estimate
 from rlx.table import MISSING, Table, markdown_cell, to_markdown
 from scripts.stored import TABLE, Stored, numbers_in, read_stored, rows_of
 

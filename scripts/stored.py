@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from rlx.evaluate.intervals import Estimate, Floats, within
+from rlx.evaluate.intervals import Floats, within
 from rlx.evaluate.seeds import welch
 from rlx.evaluate.tables import OF_PART, TOOL_USE, Column, of_part, title_of
 from rlx.record.plain_yaml import parse_small
 from rlx.reproduce.answers import Answer, band_answers, bands_of, claim_answers, column_of
 from rlx.reproduce.files import read_reproduction
 from rlx.reproduce.reproduction import Reproduction
+from rlx.runs.summary import Estimate
 from rlx.table import MISSING
 
 ROOT = Path(__file__).resolve().parents[1]

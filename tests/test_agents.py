@@ -21,7 +21,6 @@ from rlx.evaluate.evaluate import Evaluate
 from rlx.evaluate.figures import figures
 from rlx.evaluate.floor import floor
 from rlx.evaluate.replay import replay
-from rlx.evaluate.summary import read_summary
 from rlx.gym.spoken import SpokenPart
 from rlx.learner.batch import collate
 from rlx.learner.notes import join_notes
@@ -43,6 +42,7 @@ from rlx.rollout.speech import Speech
 from rlx.run.policies import Frozen, Served, measured_agents
 from rlx.run.trainee import build_engine, build_policy
 from rlx.run.warm_result import result_of_stage
+from rlx.runs.summary import read_summary
 from rlx.tool.lend import Lend
 from rlx.tool.tool import Result, Tool
 from rlx.train import train

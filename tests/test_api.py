@@ -22,11 +22,11 @@ from rlx.config.check import ConfigError
 from rlx.config.in_process import launch_here, set_torch_threads
 from rlx.config.values import word_of
 from rlx.config.words import parse_overrides, quote
-from rlx.evaluate.summary import SummaryError
 from rlx.record.folder import FolderError
 from rlx.record.store import StoreError
 from rlx.record.track import is_clock
 from rlx.regular import IrregularError
+from rlx.runs.summary import SummaryError
 from tests.errors import raises_naming
 from tests.hostile import dangers
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rlx.console import one_line
-from rlx.launch.state import find_runs
 from rlx.limits import MistakeError, near
 from rlx.record.folder import METRICS
 from rlx.record.track import is_number, texts_by_step
+from rlx.runs.state import find_runs
 
 HEADER = ("run", "step", "metric", "value")
 FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")

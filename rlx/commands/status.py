@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rlx.console import duration, format_count, one_line
-from rlx.launch.state import Status, read_all
+from rlx.runs.state import Status, read_all
 from rlx.table import Table
 
 

@@ -9,7 +9,7 @@ from rlx.config.check import ConfigError
 from rlx.console import format_count
 from rlx.evaluate.compare import select_measured, summary_in
 from rlx.evaluate.figures import figures, score
-from rlx.evaluate.intervals import Estimate, intervals, share_of
+from rlx.evaluate.intervals import intervals, share_of
 from rlx.evaluate.tables import Column, estimate_cell
 from rlx.evaluate.verdicts import (
     Answer,
@@ -25,6 +25,7 @@ from rlx.limits import near
 from rlx.record.folder import TRAJECTORIES
 from rlx.record.store import load
 from rlx.regular import inside, write_aside
+from rlx.runs.summary import Estimate
 from rlx.table import Table
 
 JUDGE = Column(stat="judge", title="Judge, %", percent=True)

@@ -20,11 +20,11 @@ from rich.text import Text
 
 from rlx.commands.status import row
 from rlx.console import one_line
-from rlx.launch.mark import WATCHED, Jobs, Mark, mark_of
-from rlx.launch.state import Status, find_runs, read_status_anyway
 from rlx.record.files import last_lines
 from rlx.record.folder import LOG, METRICS
 from rlx.record.track import is_number, last_metrics
+from rlx.runs.mark import WATCHED, Jobs, Mark, mark_of
+from rlx.runs.state import Status, find_runs, read_status_anyway
 from rlx.table import Table, to_rich
 
 SHOWN = ("reward/mean", "loss/value")

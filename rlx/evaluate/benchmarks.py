@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlx.evaluate.intervals import METHOD, Estimate, Ratio, difference, intervals, mean_of, share_of
+from rlx.evaluate.intervals import METHOD, Ratio, difference, intervals, mean_of, share_of
 from rlx.evaluate.tables import Column, estimate_cell
 from rlx.limits import MANY, MistakeError, within
+from rlx.runs.summary import Estimate
 from rlx.table import Table
 
 INTERVALS = f"{METHOD}; the problems are the examples, and differences are paired by example"

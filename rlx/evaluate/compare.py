@@ -15,16 +15,15 @@ from rlx.console import format_count, one_line
 from rlx.evaluate.columns import chosen_columns
 from rlx.evaluate.evaluate import EvaluateError, default_ks
 from rlx.evaluate.figures import Score, attainable, mean_gains, mean_ratios, name_figures, score
-from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import estimates
 from rlx.evaluate.seeds import gains_over_seeds
-from rlx.evaluate.summary import Summary, plain, read_summary
 from rlx.evaluate.sweep import differing_keys, is_alike, read_run
 from rlx.evaluate.tables import PAIRED, figure_table, pass_columns, use_columns
 from rlx.record.folder import CONFIG, SUMMARY, TRAJECTORIES
 from rlx.record.provenance import Provenance, conflicts
 from rlx.record.store import load
 from rlx.regular import inside
+from rlx.runs.summary import Estimate, Summary, plain, read_summary
 from rlx.table import Table
 from rlx.types import Group
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlx.evaluate.summary import Summary, read_summary
 from rlx.limits import MistakeError
 from rlx.record.folder import BOUND_KEYS, CONFIG, FREE_KEYS, SUMMARY, flatten, is_free, read_config
+from rlx.runs.summary import Summary, read_summary
 
 
 class SweepError(MistakeError):

@@ -14,13 +14,12 @@ from rlx.console import format_count
 from rlx.evaluate.columns import chosen_columns
 from rlx.evaluate.compare import budgets_of, read_ks, scores_of
 from rlx.evaluate.figures import mean_ratios, name_figures
-from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import UnpairedError, estimates
-from rlx.evaluate.summary import plain
 from rlx.evaluate.sweep import SweepRun, config_cell, differing_keys, is_alike, short_keys
 from rlx.evaluate.tables import Column, estimate_cell, pass_columns, use_columns
 from rlx.record.folder import METRICS
 from rlx.record.track import read_metrics
+from rlx.runs.summary import Estimate, plain
 from rlx.table import Table
 
 Figures = Mapping[str, Estimate]

@@ -10,10 +10,10 @@ from statistics import fmean
 
 from rlx.evaluate.compare import budgets_of, read_ks, scores_of
 from rlx.evaluate.figures import Score, mean_gains, mean_ratios, name_figures
-from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import estimates
 from rlx.evaluate.sweep import config_cell, differing_keys, is_alike, short_keys
 from rlx.report.runs import UNREADABLE, Damage, RunRecord, reason_of
+from rlx.runs.summary import Estimate
 
 Figures = Mapping[str, Estimate]
 STORED = ("eval", "start", "untrained")

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
-from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.sweep import config_cell
 from rlx.evaluate.tables import Published, estimate_cell, number_cell
 from rlx.report.cohorts import Cohort, Figures
 from rlx.report.document import Block, Folded, Notes, Section
 from rlx.report.panels import axis_of
 from rlx.report.settings import cell_of
+from rlx.runs.summary import Estimate
 from rlx.table import MISSING, Table
 
 NOT_PUBLISHED = "not published"

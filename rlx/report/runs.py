@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from rlx.console import format_count, one_line
 from rlx.evaluate.compare import summary_in
-from rlx.evaluate.summary import Summary, SummaryError
 from rlx.limits import MistakeError
 from rlx.record.folder import (
     CHECKPOINTS,
@@ -27,6 +26,7 @@ from rlx.record.folder import (
 )
 from rlx.record.series import Columns, Series, read_columns
 from rlx.record.store import split_numbers
+from rlx.runs.summary import Summary, SummaryError
 
 T = TypeVar("T")
 

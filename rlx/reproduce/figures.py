@@ -8,13 +8,12 @@ from itertools import chain
 
 from rlx.evaluate.compare import scores_of
 from rlx.evaluate.figures import Score, gains_of_each, mean_ratios, name_figures
-from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import UnpairedError, estimates
 from rlx.evaluate.seeds import gains_over_seeds, means_over_seeds
-from rlx.evaluate.summary import read_summary
 from rlx.record.folder import SUMMARY
 from rlx.reproduce.members import Runs
 from rlx.reproduce.reproduction import Reproduction, ReproductionError
+from rlx.runs.summary import Estimate, read_summary
 
 Figures = dict[str, Estimate]
 Scored = Mapping[str, Sequence[Sequence[Score]]]

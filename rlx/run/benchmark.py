@@ -22,7 +22,6 @@ from rlx.evaluate.benchmarks import (
     row_json,
     rows_of,
 )
-from rlx.evaluate.summary import without_infinities
 from rlx.model.load import Model, load_base, load_tokenizer, source_of
 from rlx.record.command import LONGEST
 from rlx.record.folder import EVALUATIONS, digest_of
@@ -33,6 +32,7 @@ from rlx.run.execution import Execution, open_run
 from rlx.run.report import WIDE
 from rlx.run.run import Run
 from rlx.run.warm import model_digest
+from rlx.runs.summary import without_infinities
 from rlx.table import markdown_cell, to_markdown, to_rich
 
 if TYPE_CHECKING:

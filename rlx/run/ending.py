@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rlx.evaluate.intervals import Estimate
-from rlx.evaluate.summary import Ending, Summary, git_here, read_summary, write_summary
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.record.folder import METRICS, SUMMARY
 from rlx.record.track import read_metrics
 from rlx.run.alarm import warnings_of
 from rlx.run.execution import Execution
+from rlx.runs.summary import Ending, Estimate, Summary, git_here, read_summary, write_summary
 from rlx.world import is_reproducible, reward_range_of
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from rlx.algo.parts import begin_state
-from rlx.evaluate.summary import Summary
 from rlx.learner.checkpoint import newest_good
 from rlx.record.files import copy_aside, set_aside
 from rlx.record.folder import METRICS, SUMMARY
@@ -21,6 +20,7 @@ from rlx.run.ending import finished_before, read_finished
 from rlx.run.execution import Execution, RunError
 from rlx.run.progress import Progress, ProgressError, read_progress
 from rlx.run.trainee import Trainee
+from rlx.runs.summary import Summary
 from rlx.types import Group
 
 SHOWN = 5

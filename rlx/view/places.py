@@ -13,10 +13,10 @@ from pathlib import Path
 from time import monotonic
 
 from rlx.http import RefusedError
-from rlx.launch.state import find_runs
 from rlx.record.folder import STEP, TRAJECTORIES
 from rlx.record.store import split_numbers
 from rlx.regular import inside, read_bounded, require_regular
+from rlx.runs.state import find_runs
 
 LOOK = 0.9
 """Seconds after which folders are looked through again."""

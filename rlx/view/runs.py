@@ -11,9 +11,6 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from rlx.launch.mark import WATCHED, Jobs, Mark, mark_of, size_and_time
-from rlx.launch.slurm import Record
-from rlx.launch.state import read_status_anyway
 from rlx.record.command import command_line
 from rlx.record.folder import (
     COMMAND,
@@ -29,6 +26,9 @@ from rlx.record.folder import (
 from rlx.record.form import CodecError, parse
 from rlx.record.index import num_lines_of
 from rlx.regular import open_regular
+from rlx.runs.mark import WATCHED, Jobs, Mark, mark_of, size_and_time
+from rlx.runs.slurm import Record
+from rlx.runs.state import read_status_anyway
 from rlx.view.limits import bounded, dump, plain
 from rlx.view.places import Places, episode_files, read_inside
 

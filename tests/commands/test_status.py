@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-import rlx.launch.state
+import rlx.runs.state
 from rlx.commands.status import status_table, status_values
-from rlx.launch.ending import Attempt, record_attempt, record_job
-from rlx.launch.slurm import Record
-from rlx.launch.state import read_status
+from rlx.runs.attempts import Attempt, record_attempt, record_job
+from rlx.runs.slurm import Record
+from rlx.runs.state import read_status
 
 
 def make_run(folder: Path, *, done: int = 3, steps: int = 10, status: str | None = None) -> Path:
@@ -110,7 +110,7 @@ def test_a_job_that_failed_before_it_could_say_so_has_failed(tmp_path: Path) -> 
 
 def test_a_run_that_has_not_begun_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record_job(tmp_path / "sweep" / "0", "7_0", "seed=1", 4)
-    monkeypatch.setattr(rlx.launch.state, "ask", lambda jobs: {"7_0": Record(state="PENDING", reason="Resources")})
+    monkeypatch.setattr(rlx.runs.state, "ask", lambda jobs: {"7_0": Record(state="PENDING", reason="Resources")})
     assert status_table(tmp_path).rows == (("sweep/0", "queued", "0/4", "7_0", "Resources"),)
     make_run(tmp_path / "other", status="finished")
     assert status_table(tmp_path / "other").header == ("run", "state", "step", "rate"), "no run fills the others"

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import rlx.commands.watch
-import rlx.launch.mark
+import rlx.runs.mark
 from rlx.commands.watch import (
     BLOCKS,
     PLAIN,
@@ -34,8 +34,8 @@ from rlx.commands.watch import (
     watch,
 )
 from rlx.console import one_line
-from rlx.launch.mark import ASK
-from rlx.launch.slurm import Record
+from rlx.runs.mark import ASK
+from rlx.runs.slurm import Record
 from tests.hostile import TEXTS, dangers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -121,7 +121,7 @@ def test_slurm_is_asked_at_intervals_and_a_waiting_job_is_queued(
 ) -> None:
     asked: list[list[str]] = []
     record = Record(state="PENDING", reason="Priority", nodes="", is_preempted=False)
-    monkeypatch.setattr(rlx.launch.mark, "ask_slurm", lambda jobs: asked.append(jobs) or {"7": record})
+    monkeypatch.setattr(rlx.runs.mark, "ask_slurm", lambda jobs: asked.append(jobs) or {"7": record})
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "job.json").write_text(json.dumps({"job": "7", "steps": 5}))
     now = [0.0]

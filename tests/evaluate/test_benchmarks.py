@@ -15,8 +15,8 @@ from rlx.commands.benchmark import split_benchmarks
 from rlx.config.check import ConfigError
 from rlx.evaluate.benchmarks import BenchmarkError, Score, benchmark_table, row_from_json, row_json, rows_of
 from rlx.evaluate.intervals import difference, intervals, share_of
-from rlx.evaluate.summary import without_infinities
 from rlx.evaluate.task_file import digest_of_files, read_task, task_files
+from rlx.runs.summary import without_infinities
 from tests.errors import raises_naming
 
 KEY = ("sums", "acc", "none")

@@ -17,12 +17,11 @@ from rlx.environment import Environment, Episode
 from rlx.evaluate.compare import find_gains, floor_in, gain_tables
 from rlx.evaluate.evaluate import Evaluate
 from rlx.evaluate.floor import FloorError, floor, floor_figures, random_episode
-from rlx.evaluate.intervals import Estimate
-from rlx.evaluate.summary import Summary, read_summary, write_summary
 from rlx.evaluate.tables import tool_table
 from rlx.random_play import has_random_episodes, random_act
 from rlx.reproduce.figures import row_figures
 from rlx.run.report import named_rows
+from rlx.runs.summary import Estimate, Summary, read_summary, write_summary
 from rlx.train import train
 from rlx.types import Action, Start, Step, Task, Text, Verb
 from tests.errors import raises_naming

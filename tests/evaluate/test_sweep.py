@@ -8,11 +8,10 @@ import pytest
 
 from rlx.commands.output import show_json
 from rlx.evaluate.columns import ColumnError
-from rlx.evaluate.intervals import Estimate
-from rlx.evaluate.summary import Summary, write_summary
 from rlx.evaluate.sweep import differing_keys, read_run, read_sweep, short_keys
 from rlx.evaluate.sweep_table import sweep_table, sweep_values
 from rlx.record.folder import FolderError
+from rlx.runs.summary import Estimate, Summary, write_summary
 from tests.errors import raises_naming
 
 FIGURES = {"eval/pass@1": Estimate(value=0.535, low=0.501, high=0.57)}

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlx.launch.ending import JOB, newest_step, read_attempts
-from rlx.launch.slurm import Record, SlurmError, ask
 from rlx.record.files import read_json
 from rlx.record.folder import CHECKPOINTS, LOCK, LOGS, METRICS, SUMMARY, TRAJECTORIES, FolderError, read_config
 from rlx.record.lock import JOB as JOB_NUMBER
 from rlx.record.lock import read_holder
 from rlx.record.track import is_number, last_metrics
 from rlx.regular import is_regular
+from rlx.runs.attempts import JOB, newest_step, read_attempts
+from rlx.runs.slurm import Record, SlurmError, ask
 
 RECENT = 20
 """Number of last steps for the rate."""
