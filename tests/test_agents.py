@@ -42,6 +42,7 @@ from rlx.rollout.speech import Speech
 from rlx.run.policies import Frozen, Served, measured_agents
 from rlx.run.trainee import build_engine, build_policy
 from rlx.run.warm_result import result_of_stage
+from rlx.runs.run import read_run
 from rlx.runs.summary import read_summary
 from rlx.tool.lend import Lend
 from rlx.tool.tool import Result, Tool
@@ -490,7 +491,7 @@ def test_a_stored_evaluation_is_compared_by_the_agent_that_it_measured(
 ) -> None:
     summary = train(duel(tmp_path, "steps=1"), QUIET)
     assert read_summary(tmp_path / "summary.json").agents == {"": "red"}
-    told = figures(scores_of(tmp_path, "eval-own"), ks=[1], noun="eval", num_resamples=10, seed=0)
+    told = figures(scores_of(read_run(tmp_path), "eval-own"), ks=[1], noun="eval", num_resamples=10, seed=0)
     assert told["eval/reward"].value == pytest.approx(summary.metrics["eval/reward"].value)
     episodes = [
         one for group in load_groups(tmp_path / "trajectories" / "eval-own.jsonl") for one in group.trajectories

@@ -115,7 +115,8 @@ class StoredRun:
 
 def read_run(folder: Path, record: Record | None = None, name: str = "") -> StoredRun:
     """Read the run in a folder. `record` is SLURM's answer about its job, if SLURM was asked."""
-    config, bad_config = attempt(folder, CONFIG, lambda: read_config(folder))
+    has_begun = any(os.path.lexists(folder / name) for name in (CONFIG, METRICS, SUMMARY))
+    config, bad_config = attempt(folder, CONFIG, lambda: read_config(folder), is_wanted=has_begun)
     summary, bad_summary = attempt(folder, SUMMARY, lambda: read_summary(folder / SUMMARY))
     lines, bad_metrics = attempt(folder, METRICS, lambda: last_metrics(folder / METRICS, RECENT))
     checkpoints, bad_checkpoints = attempt(folder, CHECKPOINTS, lambda: steps_in(inside(folder, CHECKPOINTS)))
@@ -143,9 +144,12 @@ def read_run(folder: Path, record: Record | None = None, name: str = "") -> Stor
 UNKNOWN: tuple[State, str] = ("unreadable", "")
 
 
-def attempt(folder: Path, part: str, read: Callable[[], T]) -> tuple[T | None, tuple[Damage, ...]]:
-    """Return the content of a part of a run, None without it, and the damage if it cannot be read."""
-    if not os.path.lexists(folder / part):
+def attempt(
+    folder: Path, part: str, read: Callable[[], T], *, is_wanted: bool = False
+) -> tuple[T | None, tuple[Damage, ...]]:
+    """Return the content of a part of a run, None without it, and the damage if it cannot be read. A part that
+    `is_wanted` is damage if it is missing."""
+    if not is_wanted and not os.path.lexists(folder / part):
         return None, ()
     try:
         return read(), ()
@@ -190,12 +194,12 @@ def read_runs(folders: Sequence[Path], *, nested: bool = True) -> list[StoredRun
     return [read_run(run, records.get(job_of(run)), name) for run, name in zip(runs, names, strict=True)]
 
 
-def require_run(folder: Path) -> StoredRun:
+def require_run(folder: Path, name: str = "") -> StoredRun:
     """Read a run whose configuration and summary must be readable if they are there; FolderError where the folder is
     no run."""
     if not is_run(folder):
         raise FolderError(f"{one_line(str(folder), 200)} is no run folder: it has no {CONFIG} of a run")
-    run = read_run(folder)
+    run = read_run(folder, name=name)
     for damage in run.damage:
         if damage.place in (CONFIG, SUMMARY) and damage.error is not None:
             raise damage.error

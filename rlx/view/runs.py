@@ -14,7 +14,6 @@ from typing import Any
 from rlx.record.command import command_line
 from rlx.record.folder import (
     COMMAND,
-    CONFIG,
     METRICS,
     RESULTS,
     digest_of,
@@ -88,10 +87,8 @@ def describe_run(folder: Path, records: Mapping[str, Record]) -> dict[str, Any]:
 
 def damage_of(run: StoredRun) -> list[str]:
     """Return a line for each file that cannot be read."""
-    config = run.folder / CONFIG
-    missing = [] if os.path.lexists(config) else [f"{CONFIG}: it is missing"]
     parts = [f"{damage.place}: {damage.reason}" for damage in run.damage]
-    return [*missing, *parts, *metrics_damage(run.folder), *episode_files(run.folder)[1]]
+    return [*parts, *metrics_damage(run.folder), *episode_files(run.folder)[1]]
 
 
 def read_command(folder: Path) -> dict[str, Any]:
