@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlx.evaluate.intervals import Estimate, Floats, Ratio, difference, intervals, mean_interval, mean_of, share_of
+from rlx.evaluate.intervals import Floats, Ratio, difference, intervals, mean_interval, mean_of, share_of
 from rlx.evaluate.passk import pass_at_k
 from rlx.evaluate.seeds import welch
+from rlx.runs.summary import Estimate
 
 NUM_SAMPLES = 16
 KS = (1, 4, 8, 16)

@@ -23,9 +23,9 @@ from gym_growth import SIZES, exponent, spent
 
 from rlx.commands.report import write_runs
 from rlx.evaluate.figures import figures, gains, score
-from rlx.evaluate.summary import Summary, write_summary
 from rlx.record.folder import MARK
 from rlx.record.store import save
+from rlx.runs.summary import Summary, write_summary
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
 
 METRICS = (

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.console import clean, clean_value, one_line
-from rlx.evaluate.summary import Summary, read_summary
 from rlx.limits import MistakeError
 from rlx.record.folder import CONFIG, METRICS, SUMMARY, FolderError, flatten, read_config
 from rlx.record.store import read, stored_files
 from rlx.record.track import is_number, is_step, read_metrics
+from rlx.runs.find import is_run
+from rlx.runs.summary import Summary, read_summary
 from rlx.types import Trajectory
 
 if TYPE_CHECKING:
@@ -99,8 +100,8 @@ def numbers(line: Mapping[str, Any]) -> dict[str, float]:
 def load(folder: Place) -> RunFolder:
     """Return the run in a folder, running or ended; FolderError where there is none."""
     place = Path(folder)
-    if not os.path.isfile(place / CONFIG):
-        raise FolderError(f"{one_line(str(place), 200)} is no run folder: it has no {CONFIG}")
+    if not is_run(place):
+        raise FolderError(f"{one_line(str(place), 200)} is no run folder: it has no {CONFIG} of a run")
     return RunFolder(place)
 
 

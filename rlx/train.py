@@ -18,7 +18,6 @@ from rlx.agents import groups_of_agents
 from rlx.algo.parts import adapt_state, recall
 from rlx.console import Screen, format_count
 from rlx.evaluate.evaluate import held_out
-from rlx.evaluate.summary import Summary, code_state
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.profile import TOLERANCE
 from rlx.hardware.pulse import nothing
@@ -75,6 +74,7 @@ from rlx.run.warm_result import (
     try_out,
     waiting_for,
 )
+from rlx.runs.summary import Summary, code_state
 from rlx.types import Group, Metrics
 
 NO_STEPS = "steps=0: nothing is trained after the warm start; what the run starts from is evaluated as it is"

@@ -9,9 +9,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from rlx.evaluate.intervals import Estimate
-from rlx.evaluate.summary import read_summary
 from rlx.evaluate.tables import accuracy_table, tool_table
+from rlx.runs.summary import Estimate, read_summary
 from rlx.table import to_svg
 
 

@@ -21,7 +21,6 @@ from rlx.evaluate.evaluate import Evaluate
 from rlx.evaluate.figures import figures
 from rlx.evaluate.floor import floor
 from rlx.evaluate.replay import replay
-from rlx.evaluate.summary import read_summary
 from rlx.gym.spoken import SpokenPart
 from rlx.learner.batch import collate
 from rlx.learner.notes import join_notes
@@ -44,6 +43,8 @@ from rlx.run.policies import Frozen, Served, measured_agents
 from rlx.run.run import WarmStart
 from rlx.run.trainee import build_engine, build_policy
 from rlx.run.warm_result import result_of_stage
+from rlx.runs.run import read_run
+from rlx.runs.summary import read_summary
 from rlx.tool.lend import Lend
 from rlx.tool.tool import Result, Tool
 from rlx.train import train
@@ -518,7 +519,7 @@ def test_a_stored_evaluation_is_compared_by_the_agent_that_it_measured(
 ) -> None:
     summary = train(duel(tmp_path, "steps=1"), QUIET)
     assert read_summary(tmp_path / "summary.json").agents == {"": "red"}
-    told = figures(scores_of(tmp_path, "eval-own"), ks=[1], noun="eval", num_resamples=10, seed=0)
+    told = figures(scores_of(read_run(tmp_path), "eval-own"), ks=[1], noun="eval", num_resamples=10, seed=0)
     assert told["eval/reward"].value == pytest.approx(summary.metrics["eval/reward"].value)
     episodes = [
         one for group in load_groups(tmp_path / "trajectories" / "eval-own.jsonl") for one in group.trajectories

@@ -22,11 +22,11 @@ from rlx.config.check import ConfigError
 from rlx.config.in_process import launch_here, set_torch_threads
 from rlx.config.values import word_of
 from rlx.config.words import parse_overrides, quote
-from rlx.evaluate.summary import SummaryError
-from rlx.record.folder import FolderError
+from rlx.record.folder import MARK, FolderError
 from rlx.record.store import StoreError
 from rlx.record.track import is_clock
 from rlx.regular import IrregularError
+from rlx.runs.summary import SummaryError
 from tests.errors import raises_naming
 from tests.hostile import dangers
 
@@ -268,7 +268,7 @@ def test_an_error_of_the_job_reaches_the_caller(small_words: tuple[str, ...], tm
 def test_a_folder_that_holds_no_run_or_a_part_of_one_is_said(trained: rlx.RunFolder, tmp_path: Path) -> None:
     with raises_naming(FolderError, tmp_path / "none", "config.yaml"):
         rlx.load(tmp_path / "none")
-    (tmp_path / "config.yaml").write_text("steps: 2\n")
+    (tmp_path / "config.yaml").write_text(f"{MARK}steps: 2\n")
     run = rlx.load(tmp_path)
     assert run.metrics.empty
     with raises_naming(SummaryError, tmp_path / "summary.json"):

@@ -30,7 +30,7 @@ from tests.strange_runs import LOOKS, REPLACEMENTS, RUNS
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = (
     *("rlx/record/", "rlx/run/", "rlx/evaluate/", "rlx/report/", "rlx/view/", "rlx/commands/", "rlx/launch/"),
-    *("rlx/retrieval/", "rlx/learner/", "rlx/reproduce/", "rlx/hardware/pulse.py", "rlx/console.py"),
+    *("rlx/runs/", "rlx/retrieval/", "rlx/learner/", "rlx/reproduce/", "rlx/hardware/pulse.py", "rlx/console.py"),
     *("rlx/api.py", "rlx/train.py", "rlx/model/expand.py"),
 )
 """Modules that read or write runs, indexes or caches."""
@@ -62,7 +62,7 @@ ALLOWED = {
     "rlx/commands/guide.py": {"read_text": SHIPPED},
     "rlx/commands/last_words.py": {"open": "/dev/null", "os.open": "/dev/null"},
     "rlx/commands/new.py": {"open": "new files of the user's code", "mkdir": "the same", "read_text": SHIPPED},
-    "rlx/launch/state.py": {"/ LOGS": "only looked at"},
+    "rlx/runs/find.py": {"/ LOGS": "only looked at"},
     "rlx/learner/checkpoint.py": {"os.open": "fsync of files of its own", "mkdir": "fails where anything is there"},
     "rlx/learner/products.py": {"read_text": "/proc"},
     "rlx/learner/state.py": {"save_file": "into a folder that was just made", "safe_open": "a verified checkpoint"},

@@ -22,7 +22,6 @@ from rlx.env.countdown.countdown import Countdown
 from rlx.environment import Episode
 from rlx.evaluate.columns import ColumnError
 from rlx.evaluate.evaluate import EvaluateError
-from rlx.evaluate.summary import Summary
 from rlx.record.codec import FORMAT, NOTES
 from rlx.record.folder import FolderError, open_folder
 from rlx.record.store import load as load_groups
@@ -34,6 +33,7 @@ from rlx.run.evaluation_run import evaluate_model
 from rlx.run.execution import RunError
 from rlx.run.run import Run
 from rlx.run.warm import start_digest
+from rlx.runs.summary import Summary
 from rlx.train import train
 from rlx.types import Action, Step, Task
 from rlx.world import dialect_of

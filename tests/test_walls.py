@@ -24,7 +24,7 @@ FLOORS = (
     ("world", "agents"),
     ("expert", "random_play", "retrieval"),
     ("tool", "protocol", "record"),
-    ("env",),
+    ("env", "runs"),
     ("algo", "model"),
     ("hardware",),
     ("rollout", "learner"),

@@ -18,8 +18,8 @@ from rlx.console import one_line
 from rlx.hardware.command import every_rank
 from rlx.hardware.profile import Hardware
 from rlx.hardware.pulse import rank_path
-from rlx.launch.ending import log_of, read_end
 from rlx.record.files import last_lines, read_json
+from rlx.runs.attempts import log_of, read_end
 
 MEASURED = "measured"
 """Folder in a run's folder for the measurements of its processes."""

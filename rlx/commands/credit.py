@@ -15,10 +15,10 @@ from rlx.env.bifurcation.bifurcation import Bifurcation
 from rlx.environment import Environment
 from rlx.evaluate.credit_figures import Weigh, credit_figures
 from rlx.evaluate.gradients import CELLS, Cells, chunks_of, gradient_cosines
-from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.laboratory import Measured, Policy, measure
 from rlx.evaluate.tables import Column, estimate_cell
 from rlx.limits import near
+from rlx.runs.summary import Estimate
 from rlx.table import Table
 from rlx.world import dialect_of
 

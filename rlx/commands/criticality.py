@@ -23,7 +23,6 @@ from rlx.evaluate.criticality import (
     state_figures,
 )
 from rlx.evaluate.evaluate import held_out
-from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.picture import Handles, Panel
 from rlx.evaluate.tables import Column, estimate_cell
 from rlx.learner.checkpoint import newest_good
@@ -34,6 +33,7 @@ from rlx.record.cache import WARM
 from rlx.record.folder import CHECKPOINTS, digest_of
 from rlx.regular import inside, read_bounded, write_aside
 from rlx.run.warm import model_digest, warm_model
+from rlx.runs.summary import Estimate
 from rlx.table import Table
 
 if TYPE_CHECKING:

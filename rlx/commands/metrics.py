@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rlx.console import one_line
-from rlx.launch.state import find_runs
 from rlx.limits import MistakeError, near
 from rlx.record.folder import METRICS
 from rlx.record.track import is_number, texts_by_step
+from rlx.runs.find import runs_below
 
 HEADER = ("run", "step", "metric", "value")
 FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -27,7 +27,7 @@ class MetricsError(MistakeError):
 def metric_rows(folders: Sequence[Path], names: Sequence[str] = ()) -> Iterator[Row]:
     """Yield the numbers of every run below the folders, of all metrics or of the named ones. The last line of a step
     counts, and a step that a resumed run plays again stands once."""
-    runs = list(dict.fromkeys(run for folder in folders for run in find_runs(folder) if (run / METRICS).is_file()))
+    runs = list(dict.fromkeys(run for folder in folders for run in runs_below(folder) if (run / METRICS).is_file()))
     if not runs:
         raise MetricsError(f"{', '.join(map(str, folders))}: no run has a {METRICS} there")
     known: set[str] = set()

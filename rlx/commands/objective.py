@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from rlx.evaluate.summary import Summary
 from rlx.limits import near
 from rlx.preflight.metric_names import FREE
 from rlx.preflight.objective import ObjectiveError, names_of
 from rlx.record.folder import METRICS, SUMMARY
 from rlx.record.track import read_metrics
 from rlx.run.run import Run
+from rlx.runs.summary import Summary
 
 LAST = 10
 """Steps that a training metric is averaged over."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from rlx.console import ResultConsole, Screen, one_line
-from rlx.evaluate.summary import without_infinities
 from rlx.limits import MistakeError
 from rlx.regular import write_aside
+from rlx.runs.summary import without_infinities
 from rlx.table import Table, to_rich
 
 

@@ -12,8 +12,9 @@ from rlx.regular import inside
 from rlx.report.build import report_of, write_report
 from rlx.report.document import Document
 from rlx.report.paper import Paper
-from rlx.report.runs import RunRecord, is_run, read_runs
+from rlx.report.runs import RunRecord, read_runs
 from rlx.report.training import is_wanted
+from rlx.runs.find import is_run
 
 FOLDER = "report"
 UNFIT = re.compile(r"[^\w.-]+")

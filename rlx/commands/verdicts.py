@@ -7,9 +7,9 @@ from pathlib import Path
 
 from rlx.config.check import ConfigError
 from rlx.console import format_count
-from rlx.evaluate.compare import select_measured, summary_in
+from rlx.evaluate.compare import select_measured
 from rlx.evaluate.figures import figures, score
-from rlx.evaluate.intervals import Estimate, intervals, share_of
+from rlx.evaluate.intervals import intervals, share_of
 from rlx.evaluate.tables import Column, estimate_cell
 from rlx.evaluate.verdicts import (
     Answer,
@@ -25,6 +25,8 @@ from rlx.limits import near
 from rlx.record.folder import TRAJECTORIES
 from rlx.record.store import load
 from rlx.regular import inside, write_aside
+from rlx.runs.run import read_run
+from rlx.runs.summary import Estimate
 from rlx.table import Table
 
 JUDGE = Column(stat="judge", title="Judge, %", percent=True)
@@ -59,7 +61,7 @@ def judge_files(
     verdicts = {} if judge is None else judge_answers(every, judge, folder / "verdicts.json", num_threads)
     found: dict[str, dict[str, Estimate]] = {}
     for name, file in files.items():
-        groups = select_measured(load(file), summary_in(folder))
+        groups = select_measured(load(file), read_run(folder).summary)
         told = figures([score(group) for group in groups], ks=[1], noun="eval", num_resamples=10_000, seed=0)
         found[name] = {column.stat: told[f"eval/{column.stat}"] for column in OTHERS if f"eval/{column.stat}" in told}
         if judge is not None:

@@ -20,17 +20,17 @@ from rich.text import Text
 
 from rlx.commands.status import row
 from rlx.console import one_line
-from rlx.launch.mark import WATCHED, Jobs, Mark, mark_of
-from rlx.launch.state import Status, find_runs, read_status_anyway
 from rlx.record.files import last_lines
-from rlx.record.folder import LOG, METRICS
-from rlx.record.track import is_number, last_metrics
+from rlx.record.folder import LOG
+from rlx.record.track import is_number
+from rlx.runs.find import runs_below
+from rlx.runs.mark import WATCHED, Jobs, Mark, mark_of
+from rlx.runs.run import RECENT, StoredRun, read_run
+from rlx.runs.state import WAITING, State, job_of
 from rlx.table import Table, to_rich
 
 SHOWN = ("reward/mean", "loss/value")
 """Metrics of which the first that a run has is shown."""
-RECENT = 96
-"""Number of last steps that the sparkline is of."""
 WIDTH = 16
 """Characters of a sparkline."""
 BLOCKS, PLAIN = "▁▂▃▄▅▆▇█", "_.-=+*#@"
@@ -47,15 +47,14 @@ BEGAN = re.compile(STAMP + "began: ")
 REACHED = re.compile(STAMP + r"(?:train: (\d{1,18})/|resumed from .*step-(\d{1,18})$)")
 WARNED = re.compile(rf"(?P<stamp>{STAMP}){WARNING}(?:step (?P<step>\d{{1,18}}): )?(?P<text>.*)")
 FAILED = re.compile(STAMP + "ended by ")
-LIVE = ("running", "queued")
-ORDER = (*LIVE, "unreadable", "failed", "interrupted", "finished")
+ORDER: tuple[State, ...] = (*WAITING, "unreadable", "failed", "killed", "stopped", "finished")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
     """State of one run, with what its metrics and its log say last."""
 
-    status: Status
+    run: StoredRun
     values: tuple[float, ...] = ()
     """Values of the shown metric, the newest last."""
     metric: str = ""
@@ -82,29 +81,28 @@ class Watcher:
         """Return all runs: those at work first, then by name."""
         now = self.clock()
         if now - self._searched >= SEARCH:
-            self._runs, self._searched = list(find_runs(self.folder)), now
+            self._runs, self._searched = list(runs_below(self.folder)), now
         records = self._jobs.records(self._runs, now)
         for run in self._runs:
             mark = mark_of(run, records, (*WATCHED, LOG))
             if run not in self._known or self._known[run][0] != mark:
-                self._known[run] = (mark, see(read_status_anyway(run, records)))
-        found = [self._known[run][1] for run in self._runs]
-        return sorted(found, key=lambda one: ORDER.index(one.status.state) if one.status.state in ORDER else len(ORDER))
+                self._known[run] = (mark, see(read_run(run, records.get(job_of(run)))))
+        return sorted((self._known[run][1] for run in self._runs), key=lambda seen: ORDER.index(seen.run.state))
 
 
-def see(status: Status) -> Seen:
+def see(run: StoredRun) -> Seen:
     """Read what else is shown of a run."""
-    lines = last_metrics(status.folder / METRICS, RECENT)
+    lines = run.last_metrics
     metric = next((name for name in SHOWN if any(is_number(line.get(name)) for line in lines)), "")
     values = tuple(float(line[metric]) for line in lines if metric and is_number(line.get(metric)))
-    log = last_lines(status.folder / LOG, LOG_LINES)
+    log = last_lines(run.folder / LOG, LOG_LINES)
     recent = last_execution(log)
     return Seen(
-        status=status,
+        run=run,
         values=values,
         metric=metric,
         line=one_line(log[-1]) if log else "",
-        warning=last_warning(recent, status.step or 0),
+        warning=last_warning(recent, run.step or 0),
         error=next((one_line(text) for text in reversed(recent) if FAILED.match(text)), ""),
     )
 
@@ -149,29 +147,29 @@ def watch_table(runs: Sequence[Seen], folder: Path, blocks: str) -> Table:
     header = ("run", "state", "step", "rate", "left", "trend", "job", "where")
     rows = [cells_of(one, folder, blocks) for one in runs]
     used = [column for column in range(len(header)) if column < 3 or any(cells[column] for cells in rows)]
-    states = Counter(one.status.state for one in runs)
+    states = Counter(one.run.state for one in runs)
     title = ", ".join(f"{num} {state}" for state, num in states.items()) or "no run"
     chosen = tuple(tuple(cells[column] for column in used) for cells in rows)
     return Table(title=f"{title} in {one_line(str(folder))}", header=tuple(header[i] for i in used), rows=chosen)
 
 
 def cells_of(seen: Seen, folder: Path, blocks: str) -> tuple[str, ...]:
-    *first, job, where = row(seen.status, folder)
+    *first, job, where = row(seen.run, folder)
     return (*first, value_cell(seen, blocks), job, where)
 
 
 def notes_of(seen: Seen) -> list[str]:
     """Return the error of a failed run, or the last warning and the last line of a running run."""
-    if seen.status.state == "failed":
+    if seen.run.state == "failed":
         return [seen.error or seen.warning] if seen.error or seen.warning else []
-    shown = (seen.warning, seen.line) if seen.status.state in LIVE else ()
+    shown = (seen.warning, seen.line) if seen.run.state in WAITING else ()
     return [text for text in shown if text]
 
 
 def picture(runs: Sequence[Seen], folder: Path, blocks: str) -> RenderableType:
     """Return the table, and below it the notes of each run, a line each."""
     notes = [
-        Text(f"{row(one.status, folder)[0]}: {note}", no_wrap=True, overflow="ellipsis", style=style_of(note))
+        Text(f"{row(one.run, folder)[0]}: {note}", no_wrap=True, overflow="ellipsis", style=style_of(note))
         for one in runs
         for note in notes_of(one)
     ]

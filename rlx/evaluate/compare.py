@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,38 +13,35 @@ from rlx.console import format_count, one_line
 from rlx.evaluate.columns import chosen_columns
 from rlx.evaluate.evaluate import EvaluateError, default_ks
 from rlx.evaluate.figures import Score, attainable, mean_gains, mean_ratios, name_figures, score
-from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import estimates
 from rlx.evaluate.seeds import gains_over_seeds
-from rlx.evaluate.summary import Summary, plain, read_summary
-from rlx.evaluate.sweep import differing_keys, is_alike, read_run
+from rlx.evaluate.sweep import differing_keys, is_alike
 from rlx.evaluate.tables import PAIRED, figure_table, pass_columns, use_columns
-from rlx.record.folder import CONFIG, SUMMARY, TRAJECTORIES
+from rlx.record.folder import TRAJECTORIES
 from rlx.record.provenance import Provenance, conflicts
 from rlx.record.store import load
 from rlx.regular import inside
+from rlx.runs.files import budgets_of, episode_files, rounds_in
+from rlx.runs.find import is_run, runs_below
+from rlx.runs.run import StoredRun, require_run
+from rlx.runs.summary import Estimate, Summary, plain
 from rlx.table import Table
 from rlx.types import Group
 
 
-def runs_of(folder: Path) -> list[Path]:
-    """Return the run that a folder is, or, of a sweep over seeds, those right below it."""
-    below = sorted(path.parent for path in folder.glob(f"[!.]*/{TRAJECTORIES}") if (path.parent / CONFIG).is_file())
-    return [folder] if inside(folder, TRAJECTORIES).is_dir() or not below else below
+def runs_of(folder: Path) -> list[StoredRun]:
+    """Return the run that a folder is, or, of a sweep over seeds, those below it that stored episodes."""
+    below = [] if is_run(folder) else [run for run in runs_below(folder, nested=False) if episode_files(run)[0]]
+    return [require_run(run) for run in below or [folder]]
 
 
-def scores_of(run: Path, name: str) -> list[Score]:
+def scores_of(run: StoredRun, name: str) -> list[Score]:
     """Return the scores of one of its stored evaluations, such as `eval-8`, a row per problem."""
-    rounds = rounds_in(name.rpartition("-")[2])
-    ended = summary_in(run)
-    found = (-math.inf, math.inf) if ended is None or ended.reward_range is None else ended.reward_range
-    bounds = attainable(found, None if math.isinf(rounds) else int(rounds))
-    return [score(group, bounds) for group in select_measured(load(inside(run, TRAJECTORIES) / f"{name}.jsonl"), ended)]
-
-
-def summary_in(run: Path) -> Summary | None:
-    """Return a run's summary; None before it has ended."""
-    return read_summary(run / SUMMARY) if os.path.lexists(run / SUMMARY) else None
+    rounds, ended = rounds_in(name.rpartition("-")[2]), run.summary
+    reward_range = (-math.inf, math.inf) if ended is None or ended.reward_range is None else ended.reward_range
+    bounds = attainable(reward_range, None if math.isinf(rounds) else int(rounds))
+    groups = load(inside(run.folder, TRAJECTORIES) / f"{name}.jsonl")
+    return [score(group, bounds) for group in select_measured(groups, ended)]
 
 
 def select_measured(groups: Sequence[Group], ended: Summary | None) -> list[Group]:
@@ -55,16 +50,11 @@ def select_measured(groups: Sequence[Group], ended: Summary | None) -> list[Grou
     return groups_of_agents(groups, {group.task.env: (agents.get(group.task.env, ""),) for group in groups})
 
 
-def budgets_of(run: Path, noun: str = "eval") -> list[str]:
-    """Return the limits of turns of a run's stored evaluations of one policy, the largest first."""
-    found = (path.stem for path in inside(run, TRAJECTORIES).glob(f"{noun}-*.jsonl"))
-    budgets = [name.split("-")[1] for name in found if re.fullmatch(rf"{noun}-([0-9]+|own)", name, re.ASCII)]
-    return sorted(budgets, key=rounds_in, reverse=True)
-
-
-def refuse_none(run: Path, budgets: list[str]) -> list[str]:
+def refuse_none(run: StoredRun, budgets: list[str]) -> list[str]:
     if not budgets:
-        raise EvaluateError(f"{run} holds no evaluation: finish the run, or give a folder below its evaluations/")
+        raise EvaluateError(
+            f"{run.folder} holds no evaluation: finish the run, or give a folder below its evaluations/"
+        )
     return budgets
 
 
@@ -73,17 +63,12 @@ def name_rounds(max_rounds: int | None) -> str:
     return "own" if max_rounds is None else str(max_rounds)
 
 
-def rounds_in(name: str) -> float:
-    """The limit that a file's name tells; none at all where each environment had its own."""
-    return math.inf if name == "own" else int(name)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Side:
     """One side of a comparison: an evaluation of one run, or of several that differ in their seeds."""
 
     name: str
-    runs: tuple[Path, ...]
+    runs: tuple[StoredRun, ...]
     noun: str = "eval"
     """First word of the stored evaluations' names."""
 
@@ -126,15 +111,14 @@ def side_of(folder: Path) -> Side:
     return Side(name=str(folder), runs=runs)
 
 
-def refuse_mixture(folder: Path, runs: Sequence[Path]) -> None:
+def refuse_mixture(folder: Path, runs: Sequence[StoredRun]) -> None:
     """Refuse to average runs that differ in more than their seeds."""
-    configs = [read_run(run).config for run in runs]
-    keys = [key for key in differing_keys(configs) if not is_alike(key)]
+    keys = [key for key in differing_keys([run.settings for run in runs]) if not is_alike(key)]
     if keys:
         told = ", ".join(keys[:5]) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
         raise EvaluateError(
             f"{folder} holds runs that differ in more than the seed ({told}): no mean of them is taken. Compare one of "
-            f"them, such as {runs[0]}, or see all with `rlx sweep-table {folder}`"
+            f"them, such as {runs[0].folder}, or see all with `rlx sweep-table {folder}`"
         )
 
 
@@ -143,7 +127,7 @@ def starts_of(side: Side) -> list[Side]:
     found = [
         Side(name=name, runs=side.runs, noun=noun)
         for noun, name in (("start", "the start"), ("untrained", "the untrained model"))
-        if all(budgets_of(run, noun) for run in side.runs)
+        if all(budgets_of(run.folder, noun) for run in side.runs)
     ]
     if not found:
         raise EvaluateError(f"{side.name} holds no evaluation of its start: give a second folder to compare it with")
@@ -151,7 +135,7 @@ def starts_of(side: Side) -> list[Side]:
 
 
 def gains_over(ours: Side, theirs: Side) -> list[Gain]:
-    budgets = [refuse_none(run, budgets_of(run, side.noun)) for side in (ours, theirs) for run in side.runs]
+    budgets = [refuse_none(run, budgets_of(run.folder, side.noun)) for side in (ours, theirs) for run in side.runs]
     shared = [rounds for rounds in budgets[0] if all(rounds in known for known in budgets)]
     if not shared:
         told = " and ".join(str(known) for known in (budgets[0], budgets[-1]))
@@ -170,39 +154,41 @@ def gain_under(rounds: str, ours: Side, theirs: Side, ks: Sequence[int]) -> Gain
         ours=ours,
         theirs=theirs,
         figures=mean_gains(mine, other, ks=ks, noun="eval"),
-        over_seeds=gains_over_seeds(means[0], means[1], paired=ours.runs == theirs.runs, noun="eval"),
+        over_seeds=gains_over_seeds(means[0], means[1], paired=folders_of(ours) == folders_of(theirs), noun="eval"),
         side_figures=(own[0], own[1]),
         conflicts=conflicts(records_of((*ours.runs, *theirs.runs))),
         floor=shared_floor((*ours.runs, *theirs.runs), rounds),
     )
 
 
-def records_of(runs: Sequence[Path]) -> list[Provenance]:
+def records_of(runs: Sequence[StoredRun]) -> list[Provenance]:
     """Return the provenance of each run that has ended."""
-    return [summary.provenance for run in dict.fromkeys(runs) if (summary := summary_in(run)) is not None]
+    summaries = {run.folder: run.summary for run in runs}.values()
+    return [summary.provenance for summary in summaries if summary is not None]
 
 
-def shared_floor(runs: Sequence[Path], rounds: str) -> Mapping[str, Estimate]:
+def folders_of(side: Side) -> list[Path]:
+    return [run.folder for run in side.runs]
+
+
+def shared_floor(runs: Sequence[StoredRun], rounds: str) -> Mapping[str, Estimate]:
     """Return the figures of random episodes under a limit of turns; none unless the runs agree on all of them."""
     first, *others = [floor_in(run, rounds) for run in runs]
     return first if all(other == first for other in others) else {}
 
 
-def floor_in(run: Path, rounds: str) -> Mapping[str, Estimate]:
+def floor_in(run: StoredRun, rounds: str) -> Mapping[str, Estimate]:
     """Return a run's figures of random episodes, `eval/stat`; none where its floor is of random tries, which have no
     reward. The run's first limit of turns has the noun `random`, another one `random@5`."""
-    if not (run / SUMMARY).exists():
-        return {}
-    metrics = read_summary(run / SUMMARY).metrics
+    metrics = {} if run.summary is None else run.summary.metrics
     nouns = (f"random@{rounds}", "random")
     noun = next((noun for noun in nouns if f"{noun}/reward" in metrics), None)
     return {f"eval/{name.split('/', 1)[1]}": one for name, one in metrics.items() if name.split("/", 1)[0] == noun}
 
 
-def read_ks(folder: Path) -> list[int]:
+def read_ks(run: StoredRun) -> list[int]:
     """Values of k for which a run reports pass@k."""
-    config = read_run(folder).config
-    ks, num_samples = config.get("evaluate.ks"), config.get("evaluate.num_samples")
+    ks, num_samples = (run.settings.get(f"evaluate.{key}") for key in ("ks", "num_samples"))
     found = [k for k in ks if isinstance(k, int) and k > 0] if isinstance(ks, list) else []
     return found or list(default_ks(num_samples if isinstance(num_samples, int) and num_samples > 0 else 1))
 

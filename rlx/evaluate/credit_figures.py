@@ -32,8 +32,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.laboratory import Measured, Turn
+from rlx.runs.summary import Estimate
 
 Floats = NDArray[np.float64]
 Weigh = Literal["turn", "token"]

@@ -26,8 +26,9 @@ from rlx.agents import episode_of_agent
 from rlx.algo.parts import Player
 from rlx.algo.samplers import leave
 from rlx.algo.tree import surprise
-from rlx.evaluate.intervals import LEVELS, Estimate
+from rlx.evaluate.intervals import LEVELS
 from rlx.limits import within
+from rlx.runs.summary import Estimate
 from rlx.types import Sampling, Start, Task, Trajectory
 
 Floats = NDArray[np.float64]

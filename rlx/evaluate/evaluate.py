@@ -14,8 +14,8 @@ from rlx.algo.samplers import group_by_task
 from rlx.environment import Environment
 from rlx.evaluate.budget import cut_groups
 from rlx.evaluate.figures import Score, attainable, figures, score
-from rlx.evaluate.intervals import Estimate
 from rlx.limits import MANY, MistakeError, at_least, refuse, within
+from rlx.runs.summary import Estimate
 from rlx.types import Group, Sampling, Start, Task, Trajectory
 from rlx.world import reward_range_of
 

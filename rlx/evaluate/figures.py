@@ -23,9 +23,10 @@ from math import inf, sqrt
 
 import numpy as np
 
-from rlx.evaluate.intervals import Estimate, Flags, Floats, Ratio, mean_of, share_of
+from rlx.evaluate.intervals import Flags, Floats, Ratio, mean_of, share_of
 from rlx.evaluate.passk import compare, differences, estimates, pass_at_k, require_same_tasks
 from rlx.rollout.measure import EMPTY, FLAGS, describe, env_figures, reply_figures
+from rlx.runs.summary import Estimate
 from rlx.types import Group, Metrics
 
 Bounds = Mapping[str, tuple[float, float]]

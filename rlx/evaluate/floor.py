@@ -15,13 +15,13 @@ from rlx.console import one_line
 from rlx.environment import Environment
 from rlx.evaluate.evaluate import Evaluate, evaluate, held_out, limits_of
 from rlx.evaluate.figures import SPREAD, Score, name_figures, pass_ratios
-from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import estimates
 from rlx.fault import fault
 from rlx.limits import MistakeError
 from rlx.random_play import has_random_episodes, random_act, tries_of
 from rlx.rollout.episode import luck_of_turn, turn_of
 from rlx.rollout.measure import EMPTY
+from rlx.runs.summary import Estimate
 from rlx.stream import stream_of
 from rlx.types import Action, Completion, Sampling, Start, Step, Task, Trajectory, Turn
 from rlx.world import give_luck, lawful, open_episode, part_of, parts_of, step_within

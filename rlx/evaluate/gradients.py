@@ -24,8 +24,8 @@ import numpy as np
 
 from rlx.env.bifurcation.rules import State
 from rlx.evaluate.credit_figures import Floats, interval, ratio
-from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.laboratory import Measured
+from rlx.runs.summary import Estimate
 
 Cells = Literal["state", "text", "shared"]
 """Parametrisation of the policy."""

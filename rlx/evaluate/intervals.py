@@ -36,6 +36,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rlx.limits import MistakeError
+from rlx.runs.summary import Estimate
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -52,15 +53,6 @@ ALIKE = 6
 """Smallest number of identical problems that is no chance: five tossed coins fall alike once in sixteen."""
 BLOCK = 1 << 20
 """Weights drawn at once, to bound memory."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """A figure and its 95% interval. The ends are infinite if there are too few problems."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import comb
 
-from rlx.evaluate.intervals import Estimate, Ratio, difference, intervals
+from rlx.evaluate.intervals import Ratio, difference, intervals
 from rlx.limits import MistakeError
+from rlx.runs.summary import Estimate
 
 
 def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:

@@ -15,7 +15,7 @@ from math import ceil, isfinite
 from typing import Any
 
 from rlx.console import one_line
-from rlx.evaluate.intervals import Estimate
+from rlx.runs.summary import Estimate
 
 SALT = "rlx"
 """Salt of the ids in a picture. A fixed salt gives a fixed text."""

@@ -18,7 +18,8 @@ from math import inf, sqrt
 import numpy as np
 
 from rlx.evaluate.figures import strata
-from rlx.evaluate.intervals import Estimate, Floats, Ratio, student, within
+from rlx.evaluate.intervals import Floats, Ratio, student, within
+from rlx.runs.summary import Estimate
 
 HUGE = 1e150
 """Variance whose square is no number."""

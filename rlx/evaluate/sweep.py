@@ -4,45 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlx.evaluate.summary import Summary, read_summary
 from rlx.limits import MistakeError
-from rlx.record.folder import BOUND_KEYS, CONFIG, FREE_KEYS, SUMMARY, flatten, is_free, read_config
+from rlx.record.folder import BOUND_KEYS, FREE_KEYS, is_free
+from rlx.runs.find import is_run, runs_below
+from rlx.runs.run import StoredRun, require_run
 
 
 class SweepError(MistakeError):
     """Error of a folder that is no sweep; the message is one line that names it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SweepRun:
-    """One run of a sweep."""
-
-    name: str
-    folder: Path
-    config: Mapping[str, Any]
-    """Flat configuration: `algo.optimizer.lr` to its value."""
-    summary: Summary | None
-    """Summary of the run; None before the run has ended."""
-
-
-def read_sweep(folder: Path) -> list[SweepRun]:
-    """Read every run directly below `folder`, 2 before 10; raise SweepError if there is none."""
-    found = (file.parent for file in folder.glob(f"[!.]*/{CONFIG}"))  # .hydra is a run's own
-    folders = sorted(found, key=lambda run: (len(run.name), run.name))
-    if not folders:
+def read_sweep(folder: Path) -> list[StoredRun]:
+    """Read every run below `folder`, 2 before 10; raise SweepError without one, or if `folder` is a run itself. An
+    unreadable file is an error of one line."""
+    runs = [] if is_run(folder) else list(runs_below(folder, nested=False))
+    if not runs:
         raise SweepError(f"{folder} holds no runs: give the folder of an `rlx train -m`")
-    return [read_run(run) for run in folders]
-
-
-def read_run(folder: Path) -> SweepRun:
-    """Read a run folder's configuration and summary. An error names the bad file in one line."""
-    ending = folder / SUMMARY
-    summary = read_summary(ending) if ending.exists() else None
-    return SweepRun(name=folder.name, folder=folder, config=flatten(read_config(folder)), summary=summary)
+    return [require_run(run, run.relative_to(folder).as_posix()) for run in runs]
 
 
 def differing_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:

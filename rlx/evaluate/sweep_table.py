@@ -12,15 +12,15 @@ from typing import Any
 
 from rlx.console import format_count
 from rlx.evaluate.columns import chosen_columns
-from rlx.evaluate.compare import budgets_of, read_ks, scores_of
+from rlx.evaluate.compare import read_ks, scores_of
 from rlx.evaluate.figures import mean_ratios, name_figures
-from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import UnpairedError, estimates
-from rlx.evaluate.summary import plain
-from rlx.evaluate.sweep import SweepRun, config_cell, differing_keys, is_alike, short_keys
+from rlx.evaluate.sweep import config_cell, differing_keys, is_alike, short_keys
 from rlx.evaluate.tables import Column, estimate_cell, pass_columns, use_columns
-from rlx.record.folder import METRICS
-from rlx.record.track import read_metrics
+from rlx.record.track import is_number
+from rlx.runs.files import budgets_of
+from rlx.runs.run import StoredRun
+from rlx.runs.summary import Estimate, plain
 from rlx.table import Table
 
 Figures = Mapping[str, Estimate]
@@ -32,7 +32,7 @@ LAST = 10
 class Row:
     """Runs that differ in their seeds alone, or one run."""
 
-    runs: tuple[SweepRun, ...]
+    runs: tuple[StoredRun, ...]
     figures: Figures
 
     @property
@@ -42,22 +42,23 @@ class Row:
     @property
     def status(self) -> str:
         """Return how the runs ended: one word where all ended so."""
-        found = [status(run) for run in self.runs]
+        found = [run.state for run in self.runs]
         kinds = dict.fromkeys(found)
         return found[0] if len(kinds) == 1 else ", ".join(f"{found.count(kind)} {kind}" for kind in kinds)
 
 
-def sweep_table(runs: Sequence[SweepRun], columns: str = "", *, each: bool = False) -> Table:
+def sweep_table(runs: Sequence[StoredRun], columns: str = "", *, each: bool = False) -> Table:
     """Return a row per choice of keys, or per run with `each`: its name, the keys that differ, how it ended if not all
     finished, its figures."""
     rows = rows_of(runs, each=each)
-    keys = [key for key in differing_keys([run.config for run in runs]) if len(rows) == len(runs) or not is_alike(key)]
+    differing = differing_keys([run.settings for run in runs])
+    keys = [key for key in differing if len(rows) == len(runs) or not is_alike(key)]
     shown = chosen_columns(columns, (name for row in rows for name in row.figures)) if columns else usual(rows)
     finished = all(row.status == "finished" for row in rows)
     cells = [
         (
             row.name,
-            *(config_cell(row.runs[0].config.get(key)) for key in keys),
+            *(config_cell(row.runs[0].settings.get(key)) for key in keys),
             *(() if finished else (row.status,)),
             *(estimate_cell(figure_of(row, column), column) for column in shown),
         )
@@ -68,17 +69,17 @@ def sweep_table(runs: Sequence[SweepRun], columns: str = "", *, each: bool = Fal
     return Table(title=f"{format_count(len(runs), 'run')}{means}", header=header, rows=tuple(cells))
 
 
-def rows_of(runs: Sequence[SweepRun], *, each: bool) -> list[Row]:
+def rows_of(runs: Sequence[StoredRun], *, each: bool) -> list[Row]:
     """Put runs that differ in their seeds alone together."""
-    keys = [key for key in differing_keys([run.config for run in runs]) if not is_alike(key)]
-    groups: dict[object, list[SweepRun]] = {}
+    keys = [key for key in differing_keys([run.settings for run in runs]) if not is_alike(key)]
+    groups: dict[object, list[StoredRun]] = {}
     for number, run in enumerate(runs):
-        choice = number if each else tuple(config_cell(run.config.get(key)) for key in keys)
+        choice = number if each else tuple(config_cell(run.settings.get(key)) for key in keys)
         groups.setdefault(choice, []).append(run)
     return [Row(runs=tuple(group), figures=row_figures(group)) for group in groups.values()]
 
 
-def row_figures(runs: Sequence[SweepRun]) -> Figures:
+def row_figures(runs: Sequence[StoredRun]) -> Figures:
     """Return the figures of a run, or the means of several: of evaluations with intervals over problems, of all other
     figures and of training's last steps without."""
     ended = [run for run in runs if run.summary is not None and run.summary.metrics]
@@ -93,37 +94,33 @@ def row_figures(runs: Sequence[SweepRun]) -> Figures:
     }
 
 
-def mean_evaluation(runs: Sequence[SweepRun]) -> Figures:
+def mean_evaluation(runs: Sequence[StoredRun]) -> Figures:
     """Return the means of the stored evaluations; none where they are not all there, or not of the same problems."""
     try:
         (rounds, *_) = {tuple(budgets_of(run.folder)): None for run in runs}
         if len(rounds) == 0 or any(tuple(budgets_of(run.folder)) != rounds for run in runs):
             return {}
         name = first_budget(runs[0], rounds)
-        scores = [scores_of(run.folder, f"eval-{name}") for run in runs]
-        return name_figures("eval", estimates(mean_ratios(scores, read_ks(runs[0].folder))))
+        scores = [scores_of(run, f"eval-{name}") for run in runs]
+        return name_figures("eval", estimates(mean_ratios(scores, read_ks(runs[0]))))
     except (UnpairedError, ValueError):
         return {}
 
 
-def first_budget(run: SweepRun, budgets: Sequence[str]) -> str:
+def first_budget(run: StoredRun, budgets: Sequence[str]) -> str:
     """Return the limit of turns that the main figures are of."""
-    limits = run.config.get("evaluate.max_rounds")
+    limits = run.settings.get("evaluate.max_rounds")
     first = str(limits[0]) if isinstance(limits, list) and limits else budgets[0]
     return first if first in budgets else budgets[0]
 
 
-def last_steps(run: SweepRun) -> Figures:
+def last_steps(run: StoredRun) -> Figures:
     """Return the means of training's metrics over the last steps."""
-    lines = read_metrics(run.folder / METRICS)[-LAST:]
+    lines = run.last_metrics[-LAST:]
     names = dict.fromkeys(name for line in lines for name in line if re.search(r"[a-z]/", name))
     told = {name: [float(line[name]) for line in lines if is_number(line.get(name))] for name in names}
     means = {name: sum(values) / len(values) for name, values in told.items() if values}
     return {name: Estimate(value=mean, low=mean, high=mean) for name, mean in means.items()}
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def usual(rows: Sequence[Row]) -> list[Column]:
@@ -136,23 +133,19 @@ def figure_of(row: Row, column: Column) -> Estimate | None:
     return row.figures.get(f"eval/{column.stat}") or row.figures.get(column.stat)
 
 
-def sweep_values(runs: Sequence[SweepRun]) -> list[dict[str, Any]]:
+def sweep_values(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
     """Return the runs as JSON, one by one: the keys that differ, how each ended, its figures by their whole names."""
-    keys = differing_keys([run.config for run in runs])
+    keys = differing_keys([run.settings for run in runs])
     return [
         {
             "run": run.name,
-            "config": {key: run.config.get(key) for key in keys},
-            "status": status(run),
+            "config": {key: run.settings.get(key) for key in keys},
+            "status": run.state,
             "metrics": plain(figures(run)),
         }
         for run in runs
     ]
 
 
-def figures(run: SweepRun) -> Figures:
+def figures(run: StoredRun) -> Figures:
     return run.summary.metrics if run.summary else {}
-
-
-def status(run: SweepRun) -> str:
-    return run.summary.status if run.summary else "unfinished"

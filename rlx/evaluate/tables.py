@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rlx.evaluate.figures import REPORTED, SPREAD
-from rlx.evaluate.intervals import Estimate
+from rlx.runs.summary import Estimate
 from rlx.table import MISSING, Table
 
 Figures = Mapping[str, Estimate]

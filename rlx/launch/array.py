@@ -16,15 +16,15 @@ from rlx.console import clean, format_count
 from rlx.hardware.command import rank_command, srun_command
 from rlx.hardware.packages import how_to_get
 from rlx.hardware.profile import Hardware
-from rlx.launch.ending import log_of, read_attempts, read_end, record_job
 from rlx.launch.sbatch import LEAST_GRACE, grace_of
-from rlx.launch.slurm import Record, SlurmError, ask
 from rlx.launch.start import LaunchError
 from rlx.preflight.prospect import Prospect
 from rlx.record.files import last_lines
 from rlx.record.folder import LOGS
 from rlx.regular import make_parent, write_aside
 from rlx.run.run import Run
+from rlx.runs.attempts import log_of, read_attempts, read_end, record_job
+from rlx.runs.slurm import Record, SlurmError, ask
 
 NOT_SBATCH = ("wait", "max_num_timeout", "submitit_folder", "signal_delay_s")
 """Keys of conf/hydra/launcher/slurm.yaml that are not passed to sbatch."""

@@ -16,9 +16,9 @@ from types import FrameType
 from typing import IO
 
 from rlx.hardware.interrupt import handling
-from rlx.launch.ending import Ended, kind_of, log_of, record_end
 from rlx.record.folder import LOGS
 from rlx.regular import make_inside, open_to_append
+from rlx.runs.attempts import Ended, kind_of, log_of, record_end
 
 
 def main(words: Sequence[str]) -> int:

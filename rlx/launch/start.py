@@ -9,10 +9,10 @@ from pathlib import Path
 
 from rlx.hardware.command import SIGNALS, start_command
 from rlx.hardware.profile import Hardware
-from rlx.launch.ending import record_job
-from rlx.launch.slurm import find_job
 from rlx.launch.watch import watch
 from rlx.record.folder import reserve_folder
+from rlx.runs.attempts import record_job
+from rlx.runs.slurm import find_job
 
 
 class LaunchError(RuntimeError):

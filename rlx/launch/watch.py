@@ -19,7 +19,9 @@ from pathlib import Path
 from types import FrameType
 
 from rlx.hardware.interrupt import handling
-from rlx.launch.ending import (
+from rlx.record.folder import LOGS
+from rlx.regular import inside, make_inside, read_bounded
+from rlx.runs.attempts import (
     ENDED,
     STOPPED,
     Attempt,
@@ -31,9 +33,7 @@ from rlx.launch.ending import (
     read_end,
     record_attempt,
 )
-from rlx.launch.slurm import Record, SlurmError, ask, find_job, requeue
-from rlx.record.folder import LOGS
-from rlx.regular import inside, make_inside, read_bounded
+from rlx.runs.slurm import Record, SlurmError, ask, find_job, requeue
 
 FOLDER = "{folder}"
 NOT_ANSWERED = Record(state="UNKNOWN")

@@ -48,7 +48,7 @@ def report_of(
 def lead_of(cohorts: Sequence[Cohort], draws: bool) -> list[str]:
     """Return the sentences below the title."""
     runs = [run for one in cohorts for run in one.runs]
-    open_runs = [run.name for run in runs if run.status != "finished"]
+    open_runs = [run.name for run in runs if run.state != "finished"]
     shared = f" in {format_count(len(cohorts), 'row')}: those that differ in their seeds alone share one"
     lines = [f"{format_count(len(runs), 'run')}{shared if len(cohorts) < len(runs) else ''}.", INTERVALS]
     lines += [f"Not finished: {', '.join(open_runs[:10])}{' …' if len(open_runs) > 10 else ''}."] if open_runs else []
@@ -66,7 +66,7 @@ def damage_section(cohorts: Sequence[Cohort]) -> Section:
     """Name everything that could not be read; the rest of the report is of what is intact."""
     found = [one for cohort in cohorts for run in cohort.runs for one in run.damage]
     found += [one for cohort in cohorts for one in cohort.damage]
-    rows = tuple((one.place, one.what) for one in found)
+    rows = tuple((one.place, one.reason) for one in found)
     table = Table(title="What could not be read or measured", header=("place", "reason"), rows=rows)
     return Section(title="Damage", blocks=(table,))
 

@@ -103,14 +103,14 @@ def group_cells(runs: Runs) -> tuple[str, ...]:
 def dropped_cell(runs: Runs) -> str:
     """Return the number of groups behind a step's turns; 0 where no run counts turns."""
     found = total(runs, "batch/dropped_groups")
-    is_full = not any(run.config.get("algo.num_turns") for run in runs)
+    is_full = not any(run.settings.get("algo.num_turns") for run in runs)
     return count_cell(0.0 if found is None and is_full else found)
 
 
 def steps_cell(run: RunRecord) -> str:
     """Return the steps done, of those that the configuration asks for."""
     done = max(run.columns.last, (run.summary.steps or 0) if run.summary else 0)
-    asked = run.config.get("steps")
+    asked = run.settings.get("steps")
     return f"{done:,} of {asked:,}" if isinstance(asked, int) and asked != done else f"{done:,}"
 
 
@@ -143,15 +143,15 @@ DROPPED_TURNS = (
 
 def rules_of(runs: Sequence[RunRecord]) -> Iterable[str]:
     """Yield the rules by which episodes, groups and turns do not count."""
-    shares = sorted({str(run.config["max_error_share"]) for run in runs if "max_error_share" in run.config})
+    shares = sorted({str(run.settings["max_error_share"]) for run in runs if "max_error_share" in run.settings})
     yield f"{FAILED}{f' ({listed(shares)})' if shares else ''}."
     yield from (CUT, SKIPPED, DROPPED, DROPPED_TURNS)
     for key, text in RULES.items():
-        named = [run.name for run in runs if run.config.get(key)]
+        named = [run.name for run in runs if run.settings.get(key)]
         if named:
             yield f"{text} ({key}): {listed(named)}."
     for name, text in DROPS.items():
-        named = [run.name for run in runs if str(run.config.get(ALGORITHM, "")).rpartition(".")[2] == name]
+        named = [run.name for run in runs if str(run.settings.get(ALGORITHM, "")).rpartition(".")[2] == name]
         if named:
             yield f"{text} (algo {name}): {listed(named)}."
 
@@ -211,9 +211,9 @@ def budget_table(groups: Mapping[str, Runs]) -> Table:
 
 
 def budget_row(name: str, runs: Runs) -> tuple[str, ...]:
-    states = Counter(run.status for run in runs)
+    states = Counter(run.state for run in runs)
     status = ", ".join(f"{num} {state}" if len(states) > 1 else state for state, num in states.items())
-    seeds = [str(run.summary.seed if run.summary is not None else run.config.get("seed", MISSING)) for run in runs]
+    seeds = [str(run.summary.seed if run.summary is not None else run.settings.get("seed", MISSING)) for run in runs]
     devices = dict.fromkeys(map(devices_cell, runs))
     return (name, status, listed(seeds), ", ".join(devices), *cost_cells(runs))
 
@@ -229,7 +229,7 @@ def cost_cells(runs: Runs) -> tuple[str, ...]:
 
 def devices_cell(run: RunRecord) -> str:
     """Return the kind of device, with the number of processes where there are several."""
-    device, num = (run.config.get(f"hardware.{key}") for key in ("device", "num_processes"))
+    device, num = (run.settings.get(f"hardware.{key}") for key in ("device", "num_processes"))
     if not isinstance(device, str):
         return MISSING
     return f"{num} x {device}" if isinstance(num, int) and num > 1 else device

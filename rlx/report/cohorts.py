@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from statistics import fmean
 
-from rlx.evaluate.compare import budgets_of, read_ks, scores_of
+from rlx.evaluate.compare import read_ks, scores_of
 from rlx.evaluate.figures import Score, mean_gains, mean_ratios, name_figures
-from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import estimates
 from rlx.evaluate.sweep import config_cell, differing_keys, is_alike, short_keys
-from rlx.report.runs import UNREADABLE, Damage, RunRecord, reason_of
+from rlx.report.runs import RunRecord
+from rlx.runs.files import budgets_of
+from rlx.runs.run import DAMAGE, Damage, reason_of
+from rlx.runs.summary import Estimate
 
 Figures = Mapping[str, Estimate]
 STORED = ("eval", "start", "untrained")
@@ -47,15 +49,15 @@ def cohorts_of(records: Sequence[RunRecord]) -> list[Cohort]:
     keys = unlike_keys(records)
     groups: dict[object, list[RunRecord]] = {}
     for number, record in enumerate(records):
-        choice = tuple(config_cell(record.config.get(key)) for key in keys)
-        groups.setdefault(choice if record.config else number, []).append(record)
+        choice = tuple(config_cell(record.settings.get(key)) for key in keys)
+        groups.setdefault(choice if record.settings else number, []).append(record)
     names = cohort_names([*groups.values()], keys)
     return [measured(Cohort(name=name, runs=tuple(runs))) for name, runs in zip(names, groups.values(), strict=True)]
 
 
 def unlike_keys(records: Sequence[RunRecord]) -> list[str]:
     """Return the settings in which the runs differ, seeds and settings without effect left out."""
-    return [key for key in differing_keys([one.config for one in records if one.config]) if not is_alike(key)]
+    return [key for key in differing_keys([one.settings for one in records if one.settings]) if not is_alike(key)]
 
 
 def cohort_names(groups: Sequence[Sequence[RunRecord]], keys: Sequence[str]) -> list[str]:
@@ -76,9 +78,9 @@ def name_by_settings(group: Sequence[RunRecord], keys: Sequence[str]) -> str:
     """Return the settings of a group whose runs are numbers, as in a sweep; otherwise the name of its first run."""
     first = group[0]
     told = ", ".join(
-        f"{short}={config_cell(first.config.get(key))}" for key, short in zip(keys, short_keys(keys), strict=True)
+        f"{short}={config_cell(first.settings.get(key))}" for key, short in zip(keys, short_keys(keys), strict=True)
     )
-    if told and first.config and len(told) <= LONGEST and first.name.rpartition("/")[2].isdecimal():
+    if told and first.settings and len(told) <= LONGEST and first.name.rpartition("/")[2].isdecimal():
         return told
     return first.name if len(group) == 1 else f"{first.name} and {len(group) - 1} more"
 
@@ -93,12 +95,12 @@ def measured(cohort: Cohort) -> Cohort:
     read = cache(partial(stored_scores, cohort.judged))  # a gain needs what its sides have read
     for noun in (noun for noun in each[0] if all(noun in one for one in each)):
         try:
-            figures[noun] = mean_figures(read, read_ks(cohort.judged[0].folder), noun, each[0][noun])
-        except UNREADABLE as error:
+            figures[noun] = mean_figures(read, read_ks(cohort.judged[0]), noun, each[0][noun])
+        except DAMAGE as error:
             figures[noun] = unbounded_means([one[noun] for one in each])
-            failed.setdefault(reason_of(error, cohort.runs[0]), []).append(noun)
+            failed.setdefault(reason_of(error, cohort.runs[0].folder, cohort.runs[0].name), []).append(noun)
     damage = [
-        Damage(place=cohort.name, what=f"no interval of {', '.join(nouns)} over seeds: {reason}")
+        Damage(place=cohort.name, reason=f"no interval of {', '.join(nouns)} over seeds: {reason}")
         for reason, nouns in failed.items()
     ]
     return replace(cohort, figures=figures, damage=tuple(damage))
@@ -134,12 +136,12 @@ def mean_figures(read: Callable[[str, str], Scores], ks: Sequence[int], noun: st
 def stored_scores(runs: Sequence[RunRecord], word: str, limit: str) -> Scores:
     """Return the scores of a stored evaluation of each run."""
     rounds = limit or main_limit(runs[0], budgets_of(runs[0].folder, word))
-    return [scores_of(run.folder, f"{word}-{rounds}") for run in runs]
+    return [scores_of(run, f"{word}-{rounds}") for run in runs]
 
 
 def main_limit(run: RunRecord, budgets: Sequence[str]) -> str:
     """Return the limit of turns that figures without one in their name are of."""
-    limits = run.config.get("evaluate.max_rounds")
+    limits = run.settings.get("evaluate.max_rounds")
     first = str(limits[0]) if isinstance(limits, list) and limits else ""
     if not budgets:
         raise ValueError(f"{run.name} holds no stored evaluation")

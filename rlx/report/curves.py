@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlx.console import one_line
-from rlx.evaluate.intervals import Estimate, mean_interval, mean_of
+from rlx.evaluate.intervals import mean_interval, mean_of
 from rlx.evaluate.intervals import within as cut
 from rlx.evaluate.picture import Handles, Panel
 from rlx.limits import LARGEST, MANY, MistakeError, refuse, within
@@ -24,6 +24,7 @@ from rlx.record.folder import METRICS
 from rlx.record.form import NATURAL, NUMBER, STRING, made, many
 from rlx.record.series import Series
 from rlx.record.track import numbers_in, require_numbers
+from rlx.runs.summary import Estimate
 
 Floats = NDArray[np.float64]
 By = Literal["step", "episodes", "tokens"]

@@ -12,7 +12,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.picture import Handles, Panel, colour_of, label_of, whiskers
 from rlx.evaluate.tables import (
     ERRORS,
@@ -27,6 +26,7 @@ from rlx.evaluate.tables import (
     title_of,
 )
 from rlx.report.pictures import Bars, Distribution, Frontier, PassCurves
+from rlx.runs.summary import Estimate
 from rlx.table import MISSING
 
 Rows = Mapping[str, Mapping[str, Estimate]]

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
-from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.sweep import config_cell
 from rlx.evaluate.tables import Published, estimate_cell, number_cell
 from rlx.report.cohorts import Cohort, Figures
 from rlx.report.document import Block, Folded, Notes, Section
 from rlx.report.panels import axis_of
 from rlx.report.settings import cell_of
+from rlx.runs.summary import Estimate
 from rlx.table import MISSING, Table
 
 NOT_PUBLISHED = "not published"
@@ -84,7 +84,7 @@ def figures_at(cohort: Cohort, evaluation: str, *, exactly: bool) -> Figures | N
 
 def is_main(cohort: Cohort, limit: str) -> bool:
     """Tell whether the figures without a limit in their name are of this one: a summary names all other limits."""
-    limits = cohort.runs[0].config.get("evaluate.max_rounds")
+    limits = cohort.runs[0].settings.get("evaluate.max_rounds")
     return not (isinstance(limits, list) and limits) or str(limits[0]) == limit
 
 
@@ -135,7 +135,7 @@ def is_trained(cohort: Cohort, run: str, evaluation: str) -> bool:
 
 def settings_table(paper: Paper, cohorts: Sequence[Cohort]) -> Table:
     """Return the paper's settings beside those of the runs."""
-    known = [one for one in cohorts if one.runs[0].config]
+    known = [one for one in cohorts if one.runs[0].settings]
     rows = [
         (one.key, paper_cell(one), *(cell_of(of, one.key) for of in known), source_cell(one)) for one in paper.settings
     ]

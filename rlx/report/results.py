@@ -114,7 +114,7 @@ def in_sweep(cohorts: Sequence[Cohort]) -> tuple[str, ...]:
     keys = unlike_keys([run for one in cohorts for run in one.runs])
     if len(keys) != 1 or len(cohorts) < 2:
         return ()
-    values = {one.name: one.runs[0].config.get(keys[0]) for one in cohorts}
+    values = {one.name: one.runs[0].settings.get(keys[0]) for one in cohorts}
     if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values.values()):
         return ()
     return tuple(sorted(values, key=lambda name: float(values[name] or 0)))

@@ -16,7 +16,7 @@ LONGEST = 80
 
 def settings_section(cohorts: Sequence[Cohort]) -> Section:
     """Return the differences: a row for each setting, or for each cohort where there are many."""
-    known = [one for one in cohorts if one.runs[0].config]
+    known = [one for one in cohorts if one.runs[0].settings]
     keys = unlike_keys([one.runs[0] for one in known])
     named = dict(zip(keys, short_keys(keys), strict=True))
     values = {key: [cell_of(one, key) for one in known] for key in keys}
@@ -32,5 +32,5 @@ def settings_section(cohorts: Sequence[Cohort]) -> Section:
 
 def cell_of(cohort: Cohort, key: str) -> str:
     """Return a cohort's value of a setting."""
-    config = cohort.runs[0].config
+    config = cohort.runs[0].settings
     return config_cell(config[key])[:LONGEST] if key in config else MISSING

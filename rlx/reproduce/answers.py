@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 
-from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.tables import TOOL_USE, Column, estimate_cell, number_cell, pass_columns
 from rlx.reproduce.reproduction import Reproduction, ReproductionError
 from rlx.reproduce.results import Figure, Figures
 from rlx.reproduce.studies import Claim
 from rlx.reproduce.verdicts import Verdict, count_verdicts, verdict_of
+from rlx.runs.summary import Estimate
 from rlx.table import MISSING, Table
 
 PLAIN = Column(stat="", title="", digits=3)

@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import Literal, get_args
 
 from rlx.console import one_line
-from rlx.evaluate.intervals import Estimate, mean_interval, mean_of
+from rlx.evaluate.intervals import mean_interval, mean_of
 from rlx.evaluate.intervals import within as cut
 from rlx.evaluate.tables import Column, estimate_cell
 from rlx.limits import LARGEST, MistakeError, refuse, within
@@ -25,6 +25,7 @@ from rlx.record.form import NUMBER, STRING, made
 from rlx.record.form import in_order as both
 from rlx.record.track import require_numbers
 from rlx.report.curves import possible_values
+from rlx.runs.summary import Estimate
 from rlx.table import Table
 
 Kind = Literal["ratio", "difference"]

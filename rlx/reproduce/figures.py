@@ -8,13 +8,13 @@ from itertools import chain
 
 from rlx.evaluate.compare import scores_of
 from rlx.evaluate.figures import Score, gains_of_each, mean_ratios, name_figures
-from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.passk import UnpairedError, estimates
 from rlx.evaluate.seeds import gains_over_seeds, means_over_seeds
-from rlx.evaluate.summary import read_summary
 from rlx.record.folder import SUMMARY
 from rlx.reproduce.members import Runs
 from rlx.reproduce.reproduction import Reproduction, ReproductionError
+from rlx.runs.run import read_run
+from rlx.runs.summary import Estimate, read_summary
 
 Figures = dict[str, Estimate]
 Scored = Mapping[str, Sequence[Sequence[Score]]]
@@ -25,7 +25,9 @@ def score(what: Reproduction, runs: Runs) -> Scored:
     """Each read once, as an evaluation is tens of megabytes."""
     named = dict.fromkeys([*what.rows.values(), *chain.from_iterable(what.gains.values())])
     told = [one.split(" ", 1) for one in named if not is_random(one)]
-    return {f"{arm} {evaluation}": [scores_of(run, evaluation) for run in runs[arm]] for arm, evaluation in told}
+    return {
+        f"{arm} {evaluation}": [scores_of(read_run(run), evaluation) for run in runs[arm]] for arm, evaluation in told
+    }
 
 
 def is_random(name: str) -> bool:

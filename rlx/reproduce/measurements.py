@@ -33,7 +33,6 @@ from rlx.config.compose import ConfigError, build_run
 from rlx.config.saved import load_tree
 from rlx.env.bifurcation.bifurcation import Bifurcation
 from rlx.evaluate.criticality import FIGURES, Inspection, State
-from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.laboratory import refuse_algorithm
 from rlx.hardware.packages import lacks
 from rlx.limits import near
@@ -47,6 +46,7 @@ from rlx.reproduce.members import Runs
 from rlx.reproduce.reproduction import Reproduction, ReproductionError
 from rlx.reproduce.studies import Policies, Study, credit_row, criticality_row
 from rlx.run.run import Run
+from rlx.runs.summary import Estimate
 from rlx.table import Table
 
 ESTIMATE = made(Estimate, value=NUMBER, low=NUMBER, high=NUMBER)

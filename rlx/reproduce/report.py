@@ -11,7 +11,6 @@ from typing import get_args
 
 from rlx.console import duration
 from rlx.evaluate.picture import picture_svg
-from rlx.evaluate.summary import read_summary
 from rlx.evaluate.tables import (
     TOOL_USE,
     accuracy_table,
@@ -49,6 +48,7 @@ from rlx.reproduce.members import Member, Runs
 from rlx.reproduce.reproduction import Reproduction, ReproductionError
 from rlx.reproduce.results import Figure, Figures, RunCost, figure_from, rounded
 from rlx.reproduce.samples import distribution_table, sample_of
+from rlx.runs.summary import read_summary
 from rlx.table import MISSING, Table, markdown_cell, to_markdown
 
 CURVES = "curves.svg"

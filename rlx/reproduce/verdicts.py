@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from enum import Enum
 from math import isfinite
 
-from rlx.evaluate.intervals import Estimate
+from rlx.runs.summary import Estimate
 
 
 class Verdict(Enum):

@@ -24,9 +24,9 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, Literal
 
-from rlx.evaluate.intervals import Estimate
 from rlx.record.track import is_number
 from rlx.run.run import Run
+from rlx.runs.summary import Estimate
 from rlx.world import trained_parts
 
 Cause = Literal["invalid", "equal", "gradient", "gap"]

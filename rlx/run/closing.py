@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 
-from rlx.evaluate.summary import Summary
 from rlx.record.folder import RESULTS, TRAJECTORIES
 from rlx.regular import inside, write_aside
 from rlx.run.execution import Execution
 from rlx.run.report import left_in, num_held_out, results_text, tables_of
+from rlx.runs.summary import Summary
 from rlx.table import to_rich
 
 

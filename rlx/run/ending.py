@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 
-from rlx.evaluate.intervals import Estimate
-from rlx.evaluate.summary import Ending, Summary, git_here, read_summary, write_summary
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.record.folder import METRICS, SUMMARY
 from rlx.record.track import read_metrics
 from rlx.run.alarm import warnings_of
 from rlx.run.execution import Execution
+from rlx.runs.run import require_run
+from rlx.runs.summary import Ending, Estimate, Summary, git_here, write_summary
 from rlx.world import is_reproducible, reward_range_of
 
 
@@ -43,9 +42,7 @@ def end(execution: Execution, status: Ending, figures: dict[str, Estimate] | Non
         ),
         ended=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )
-    if execution.process.ranks.is_first and (
-        status == "finished" or finished_before(execution.run.folder)[0] < execution.progress.step
-    ):
+    if execution.process.ranks.is_first and (status == "finished" or not was_longer(execution)):
         write_summary(execution.run.folder / SUMMARY, summary)
     ends = {name: (figure.value, figure.low, figure.high) for name, figure in summary.metrics.items()}
     for dashboard in execution.dashboards:
@@ -54,19 +51,15 @@ def end(execution: Execution, status: Ending, figures: dict[str, Estimate] | Non
 
 
 def read_finished(execution: Execution) -> Summary | None:
-    """The summary of a run that is finished as it is wanted; None where something is left to do."""
-    steps, summary = finished_before(execution.run.folder)
-    return summary if steps == execution.run.steps else None
+    """Return the summary of a run that is finished with its wanted steps; None if anything is left to do."""
+    run = require_run(execution.run.folder)
+    return run.summary if run.finished_steps == execution.run.steps else None
 
 
-def finished_before(folder: Path) -> tuple[int, Summary | None]:
-    """The steps and the summary of the run that was finished in a folder; -1 and None where none was."""
-    path = folder / SUMMARY
-    summary = read_summary(path) if path.exists() else None
-    if summary is None or summary.status != "finished":
-        return -1, None
-    lines = read_metrics(folder / METRICS) if summary.steps is None else []
-    return (lines[-1]["step"] if lines else summary.steps or 0), summary
+def was_longer(execution: Execution) -> bool:
+    """Return True if the run in the folder finished once, at this step or later."""
+    steps = require_run(execution.run.folder).finished_steps
+    return steps is not None and steps >= execution.progress.step
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from rlx.console import Screen
 from rlx.evaluate.evaluate import EvaluateError
-from rlx.evaluate.summary import Summary
 from rlx.learner.checkpoint import newest_good, weights_of
 from rlx.record.folder import CHECKPOINTS, EVALUATIONS, FREE_KEYS, METRICS, STEP, digest_of
 from rlx.regular import inside
@@ -23,6 +22,7 @@ from rlx.run.report import model_name, name_of
 from rlx.run.run import Run
 from rlx.run.trainee import build_policy
 from rlx.run.warm import model_digest
+from rlx.runs.summary import Summary
 
 NO_CHECKPOINT = "go on with it by its own rlx train command; rlx eval model.path=DIR evaluates a model as it is"
 

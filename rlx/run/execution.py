@@ -13,7 +13,6 @@ from typing import Any
 from safetensors.torch import save
 
 from rlx.console import Screen, format_count
-from rlx.evaluate.summary import Cost
 from rlx.hardware.interrupt import InterruptedRunError, listen
 from rlx.hardware.pulse import watch
 from rlx.hardware.ranks import Ranks, join
@@ -35,6 +34,7 @@ from rlx.run.process import Process
 from rlx.run.progress import RUN_FILE, Progress, ProgressError, read_progress, write_progress
 from rlx.run.run import Run
 from rlx.run.trainee import Trainee
+from rlx.runs.summary import Cost
 from rlx.tool.python import end_sandboxes
 from rlx.types import Group, Metrics
 

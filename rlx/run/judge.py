@@ -12,7 +12,6 @@ from rlx.console import format_count
 from rlx.evaluate.evaluate import Evaluate, Evaluation, evaluate
 from rlx.evaluate.figures import gains, values
 from rlx.evaluate.floor import FloorError, floor
-from rlx.evaluate.intervals import Estimate
 from rlx.model.load import Model
 from rlx.record.cache import EVALUATED, cache_folder
 from rlx.record.codec import FORMAT
@@ -27,6 +26,7 @@ from rlx.run.run import Run
 from rlx.run.stored_evaluation import evaluation_key
 from rlx.run.trainee import Trainee
 from rlx.run.warm import model_digest
+from rlx.runs.summary import Estimate
 from rlx.types import Group, Metrics
 
 Figures = dict[str, Estimate]

@@ -14,10 +14,10 @@ from typing import Any
 
 from rlx.algo.parts import State
 from rlx.environment import CurriculumState
-from rlx.evaluate.summary import Cost
 from rlx.record.form import parse
 from rlx.record.provenance import Provenance, from_record, to_record
 from rlx.regular import read_bounded, write_aside
+from rlx.runs.summary import Cost
 
 RUN_FILE = "run.json"
 """File of a checkpoint that holds the progress."""

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from rlx.console import duration, format_count, one_line
-from rlx.evaluate.intervals import METHOD, Estimate
-from rlx.evaluate.summary import Cost, Summary
+from rlx.evaluate.intervals import METHOD
 from rlx.evaluate.tables import accuracy_table, tool_table
 from rlx.record.command import LONGEST
 from rlx.record.provenance import main_versions
 from rlx.run.run import Run
+from rlx.runs.summary import Cost, Estimate, Summary
 from rlx.table import Table, markdown_cell, to_markdown
 from rlx.world import parts_of
 

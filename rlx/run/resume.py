@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from rlx.algo.parts import begin_state
-from rlx.evaluate.summary import Summary
 from rlx.learner.checkpoint import newest_good
 from rlx.record.files import copy_aside, set_aside
 from rlx.record.folder import METRICS, SUMMARY
@@ -17,10 +16,12 @@ from rlx.record.store import load as load_groups
 from rlx.record.store import step_path
 from rlx.record.track import metrics_gap, truncate_metrics
 from rlx.run import curriculum
-from rlx.run.ending import finished_before, read_finished
+from rlx.run.ending import read_finished
 from rlx.run.execution import Execution, RunError
 from rlx.run.progress import Progress, ProgressError, read_progress
 from rlx.run.trainee import Trainee
+from rlx.runs.run import require_run
+from rlx.runs.summary import Summary
 from rlx.types import Group
 
 SHOWN = 5
@@ -88,7 +89,7 @@ def refuse_lost(execution: Execution) -> None:
     """Refuse to begin a finished run again that lost its checkpoints: its metrics would be dropped."""
 
     def look() -> None:
-        if finished_before(execution.run.folder)[1] is not None:
+        if require_run(execution.run.folder).finished_steps is not None:
             path = execution.run.folder / SUMMARY
             raise RunError(f"{path} is of a finished run, of which no checkpoint is left: choose another hydra.run.dir")
 

@@ -19,9 +19,9 @@ from rlx.record.rows import UNREADABLE, Row
 from rlx.record.store import Stored, parse_line
 from rlx.record.times import read_times
 from rlx.regular import open_regular
+from rlx.runs.files import EpisodeFile
 from rlx.types import Trajectory, Turn
 from rlx.view.limits import MOST_MEMBERS, MOST_TEXT, MOST_TOKENS, bounded, dump, plain
-from rlx.view.places import EpisodeFile
 from rlx.view.table import ROWS, FileColumns, group_of, members
 
 SAME_START = ("task", "env", "sample")

@@ -18,8 +18,9 @@ from pathlib import Path
 
 from rlx.http import Answer, RefusedError
 from rlx.record.columns import Columns, Progress, read_columns
+from rlx.runs.files import EpisodeFile, episode_files
 from rlx.view.limits import dump
-from rlx.view.places import EpisodeFile, episode_files, find_file
+from rlx.view.places import find_file
 from rlx.view.table import FileColumns, Table, pack
 
 KIND = "application/octet-stream"

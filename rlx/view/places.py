@@ -5,7 +5,6 @@ Nothing of a request becomes a path. A request names a run and a file, and both 
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,40 +12,12 @@ from pathlib import Path
 from time import monotonic
 
 from rlx.http import RefusedError
-from rlx.launch.state import find_runs
-from rlx.record.folder import STEP, TRAJECTORIES
-from rlx.record.store import split_numbers
-from rlx.regular import inside, read_bounded, require_regular
+from rlx.regular import inside, read_bounded
+from rlx.runs.files import EpisodeFile, episode_files
+from rlx.runs.find import runs_below
 
 LOOK = 0.9
 """Seconds after which folders are looked through again."""
-ENDINGS = (".jsonl", ".partial")
-"""Ends of names of files of episodes: whole ones, and those of an evaluation that is being played."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class EpisodeFile:
-    """A file of episodes."""
-
-    name: str
-    path: Path
-    state: tuple[int, int, int]
-    """Size, time and number of the file on its disk."""
-
-    @property
-    def is_partial(self) -> bool:
-        return self.name.endswith(".partial")
-
-    @property
-    def kind(self) -> str:
-        """Return train, or the first word of the name: eval, start, untrained, result."""
-        return "train" if self.name.startswith(STEP) else self.name.partition("-")[0].partition(".")[0]
-
-    @property
-    def step(self) -> int | None:
-        number = self.name.removeprefix(STEP).removesuffix(".jsonl")
-        is_step = self.name.startswith(STEP) and number.isascii() and number.isdigit() and len(number) < 16
-        return int(number) if is_step else None
 
 
 @dataclass
@@ -81,7 +52,7 @@ def name_runs(folders: Sequence[Path]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     seen: set[Path] = set()
     for place in folders:
-        for folder in find_runs(place):
+        for folder in runs_below(place):
             if folder not in seen:
                 seen.add(folder)
                 found[free_id(id_of(folder, place, several=len(folders) > 1), found)] = folder
@@ -100,36 +71,6 @@ def free_id(name: str, taken: Mapping[str, Path]) -> str:
     while free in taken:
         number, free = number + 1, f"{name}~{number + 1}"
     return free
-
-
-def episode_files(folder: Path) -> tuple[list[EpisodeFile], list[str]]:
-    """Return a run's files of episodes, training steps first, and what cannot be read there."""
-    files, damage = [], []
-    try:
-        place = inside(folder, TRAJECTORIES)
-        names = [name for name in os.listdir(place) if name.endswith(ENDINGS) and not name.startswith(".")]
-    except FileNotFoundError:
-        return [], []
-    except OSError as error:
-        return [], [f"{TRAJECTORIES}: {error.strerror}"]
-    for name in sorted(names, key=split_numbers):
-        try:
-            files.append(episode_file(place / name))
-        except (OSError, ValueError) as error:
-            damage.append(
-                f"{TRAJECTORIES}/{name}: {getattr(error, 'strerror', None) or error}".encode(
-                    "utf-8", "replace"
-                ).decode()
-            )
-    return sorted(files, key=lambda file: file.kind != "train"), damage
-
-
-def episode_file(path: Path) -> EpisodeFile:
-    """Look at a file of episodes; OSError or ValueError for what is none."""
-    path.name.encode()
-    require_regular(path)
-    found = os.lstat(path)
-    return EpisodeFile(name=path.name, path=path, state=(found.st_size, found.st_mtime_ns, found.st_ino))
 
 
 def find_file(folder: Path, name: str) -> EpisodeFile:

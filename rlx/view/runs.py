@@ -6,31 +6,29 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from rlx.launch.mark import WATCHED, Jobs, Mark, mark_of, size_and_time
-from rlx.launch.slurm import Record
-from rlx.launch.state import read_status_anyway
 from rlx.record.command import command_line
 from rlx.record.folder import (
     COMMAND,
-    CONFIG,
     METRICS,
     RESULTS,
-    SUMMARY,
-    FolderError,
     digest_of,
-    flatten,
-    read_config,
 )
 from rlx.record.form import CodecError, parse
 from rlx.record.index import num_lines_of
 from rlx.regular import open_regular
+from rlx.runs.files import episode_files
+from rlx.runs.mark import WATCHED, Jobs, Mark, mark_of, size_and_time
+from rlx.runs.run import StoredRun, read_run
+from rlx.runs.slurm import Record
+from rlx.runs.state import job_of
+from rlx.runs.summary import without_infinities
 from rlx.view.limits import bounded, dump, plain
-from rlx.view.places import Places, episode_files, read_inside
+from rlx.view.places import Places, read_inside
 
 MOST_CHECKED = 2**26
 """Bytes of metrics that are looked through for damage."""
@@ -67,56 +65,40 @@ class Runs:
 
 
 def describe_run(folder: Path, records: Mapping[str, Record]) -> dict[str, Any]:
-    status = read_status_anyway(folder, records)
-    config, summary, damage = read_parts(folder)
-    counts = [num_lines_of(file.path) for file in episode_files(folder)[0] if not file.is_partial]
-    choices = choices_of(folder, config)
+    run = read_run(folder, records.get(job_of(folder)))
+    counts = [num_lines_of(file.path) for file in run.files if not file.is_partial]
+    choices = choices_of(run)
     return {
-        "state": status.state,
-        "step": status.step,
-        "steps": status.steps,
-        "seconds": plain(status.seconds),
-        "left": plain(status.left),
-        "where": status.where[:200],
+        "state": run.state,
+        "step": run.step,
+        "steps": run.steps,
+        "seconds": plain(run.seconds),
+        "left": plain(run.left),
+        "where": run.where[:200],
         **choices,
-        "seed": plain(config.get("seed")),
-        "sweep": sweep_of(config, choices),
+        "seed": plain(run.config.get("seed")),
+        "sweep": sweep_of(run, choices),
         "changed": max(size_and_time(folder / name)[1] for name in WATCHED) / 1e9,
-        "figures": figures_of(summary),
+        "figures": figures_of(run),
         "num_episodes": None if None in counts else sum(count or 0 for count in counts),
-        "damage": damage,
+        "damage": damage_of(run),
     }
 
 
-def read_parts(folder: Path) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-    """Return the configuration and the summary, empty where they cannot be read, and what cannot be read."""
-    config, config_damage = read_run_config(folder)
-    summary, summary_damage = read_object(folder, SUMMARY)
-    found = [*config_damage, *summary_damage, *metrics_damage(folder), *episode_files(folder)[1]]
-    return config, summary, found
+def damage_of(run: StoredRun) -> list[str]:
+    """Return a line for each file that cannot be read."""
+    parts = [f"{damage.place}: {damage.reason}" for damage in run.damage]
+    return [*parts, *metrics_damage(run.folder), *episode_files(run.folder)[1]]
 
 
-def read_run_config(folder: Path) -> tuple[dict[str, Any], list[str]]:
-    path = folder / CONFIG
-    if not os.path.lexists(path):
-        return {}, [f"{CONFIG}: it is missing"]
+def read_command(folder: Path) -> dict[str, Any]:
+    """Return the record of a run's command; empty if it cannot be read."""
+    raw = read_inside(folder, COMMAND)
     try:
-        return read_config(folder), []
-    except FolderError as error:
-        return {}, [str(error).partition(";")[0].replace(str(path), CONFIG)[:300]]
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        return {}, [f"{CONFIG}: {type(error).__name__}"]
-
-
-def read_object(folder: Path, name: str) -> tuple[dict[str, Any], list[str]]:
-    raw = read_inside(folder, name)
-    if isinstance(raw, str):
-        return {}, [raw]
-    try:
-        found = parse(raw) if raw else {}
-    except CodecError as error:
-        return {}, [f"{name}: {error}"]
-    return (found, []) if isinstance(found, dict) else ({}, [f"{name}: it is no object"])
+        record = parse(raw) if isinstance(raw, bytes) and raw else {}
+    except CodecError:
+        record = {}
+    return record if isinstance(record, dict) else {}
 
 
 def metrics_damage(folder: Path) -> list[str]:
@@ -133,12 +115,12 @@ def metrics_damage(folder: Path) -> list[str]:
     return [f"{METRICS}: {bad} of {len(lines)} lines cannot be read"] if bad else []
 
 
-def choices_of(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
+def choices_of(run: StoredRun) -> dict[str, str]:
     """Return the options of env, algo and model: from the command's words, else from the configuration's targets."""
-    words = read_object(folder, COMMAND)[0].get("words")
-    said = [word.partition("=") for word in words if isinstance(word, str)] if isinstance(words, list) else []
-    chosen = {key: value for key, _, value in said}
-    return {key: str(chosen.get(key) or target_of(config.get(key)))[:100] for key in ("env", "algo", "model")}
+    words = read_command(run.folder).get("words")
+    pairs = [word.partition("=") for word in words if isinstance(word, str)] if isinstance(words, list) else []
+    options = {key: value for key, _, value in pairs}
+    return {key: str(options.get(key) or target_of(run.config.get(key)))[:100] for key in ("env", "algo", "model")}
 
 
 def target_of(part: Any) -> str:
@@ -148,35 +130,31 @@ def target_of(part: Any) -> str:
     return str(name).rpartition(".")[2] if "path" not in part else str(name)
 
 
-def sweep_of(config: Mapping[str, Any], choices: Mapping[str, str]) -> str:
+def sweep_of(run: StoredRun, choices: Mapping[str, str]) -> str:
     """Return the name of the runs that differ in their seeds alone."""
-    flat = {key: value for key, value in flatten(config).items() if key != "seed" and not key.startswith("track.")}
+    flat = {key: value for key, value in run.settings.items() if key != "seed" and not key.startswith("track.")}
     return f"{' '.join(filter(None, choices.values()))} {digest_of(flat)[:6]}" if flat else ""
 
 
-def figures_of(summary: Mapping[str, Any]) -> dict[str, list[float | int | None]]:
+def figures_of(run: StoredRun) -> dict[str, list[float | int | None]]:
     """Return the final evaluation's figures: value, low and high."""
-    metrics = summary.get("metrics")
-    found = metrics.items() if isinstance(metrics, dict) else ()
+    metrics = {} if run.summary is None else run.summary.metrics
     return {
-        name.removeprefix("eval/")[:200]: [plain(value.get(key)) for key in ("value", "low", "high")]
-        for name, value in found
-        if name.startswith("eval/") and isinstance(value, dict)
+        name.removeprefix("eval/")[:200]: [plain(figure.value), plain(figure.low), plain(figure.high)]
+        for name, figure in metrics.items()
+        if name.startswith("eval/")
     }
 
 
 def config_answer(folder: Path) -> bytes:
     """`api/config`: configuration, summary, command and results of a run."""
-    config, _ = read_run_config(folder)
-    summary, _ = read_object(folder, SUMMARY)
-    command = command_line(read_object(folder, COMMAND)[0])
-    results = read_inside(folder, RESULTS)
+    run, results = read_run(folder), read_inside(folder, RESULTS)
     return dump(
         {
-            "config": bounded(flatten(config)),
-            "summary": bounded(summary),
-            "command": command[:10_000],
+            "config": bounded(run.settings),
+            "summary": bounded({} if run.summary is None else without_infinities(asdict(run.summary))),
+            "command": command_line(read_command(folder))[:10_000],
             "results": results.decode(errors="replace")[:100_000] if isinstance(results, bytes) else "",
-            "damage": read_parts(folder)[2],
+            "damage": damage_of(run),
         }
     )

@@ -18,9 +18,9 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 from rlx.http import Answer, Call, RefusedError, Server
-from rlx.launch.mark import Mark, size_and_time
 from rlx.record.decode import Decode, find_decoder
 from rlx.record.folder import CHECKPOINTS, CONFIG
+from rlx.runs.mark import Mark, size_and_time
 from rlx.view.episode import episode_answer
 from rlx.view.episodes import EpisodeTables
 from rlx.view.group import group_answer

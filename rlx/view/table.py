@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from rlx.record.columns import Columns
 from rlx.record.rows import FORMATS, Row
+from rlx.runs.files import EpisodeFile
 from rlx.view.limits import dump
-from rlx.view.places import EpisodeFile
 
 MAGIC = b"rlxview1"
 SENT = {

@@ -18,10 +18,10 @@ import pytest
 
 from rlx.hardware.packages import lacks
 from rlx.hardware.profile import Hardware
-from rlx.launch.ending import read_attempts
 from rlx.launch.sbatch import sbatch_script
 from rlx.record.folder import LOGS
 from rlx.record.track import is_clock
+from rlx.runs.attempts import read_attempts
 
 ROOT = Path(__file__).resolve().parents[2]
 SBIN = f"{os.environ['PATH']}:/usr/sbin:/sbin"

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import rlx.commands.watch
-import rlx.launch.mark
+import rlx.runs.mark
 from rlx.commands.watch import (
     BLOCKS,
     PLAIN,
@@ -34,23 +35,27 @@ from rlx.commands.watch import (
     watch,
 )
 from rlx.console import one_line
-from rlx.launch.mark import ASK
-from rlx.launch.slurm import Record
+from rlx.record.folder import MARK
+from rlx.runs.mark import ASK
+from rlx.runs.slurm import Record
+from rlx.runs.summary import Ending, Summary, write_summary
 from tests.hostile import TEXTS, dangers
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def make_run(folder: Path, *rewards: float, state: str = "running", log: str = "", steps: int = 10) -> Path:
+def make_run(
+    folder: Path, *rewards: float, state: Ending | Literal["running"] = "running", log: str = "", steps: int = 10
+) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.yaml").write_text(f"steps: {steps}\n")
+    (folder / "config.yaml").write_text(f"{MARK}steps: {steps}\n")
     lines = [{"step": step, "time/step": 2.0, "reward/mean": reward} for step, reward in enumerate(rewards, 1)]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "log.txt").write_text(log)
     if state == "running":
         (folder / ".lock").write_text(json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "job": ""}))
     else:
-        (folder / "summary.json").write_text(json.dumps({"status": state}))
+        write_summary(folder / "summary.json", Summary(status=state, seed=0))
     return folder
 
 
@@ -91,10 +96,8 @@ def test_only_a_run_that_changed_has_new_lines(tmp_path: Path) -> None:
 
 def test_a_run_that_did_not_change_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[str] = []
-    read = rlx.commands.watch.read_status_anyway
-    monkeypatch.setattr(
-        rlx.commands.watch, "read_status_anyway", lambda run, records: reads.append(run.name) or read(run, records)
-    )
+    read = rlx.commands.watch.read_run
+    monkeypatch.setattr(rlx.commands.watch, "read_run", lambda run, record: reads.append(run.name) or read(run, record))
     runs = [make_run(tmp_path / f"{number:02}", 0.5) for number in range(16)]
     watcher = Watcher(tmp_path, clock=lambda: 0.0)
     for _ in range(3):
@@ -109,11 +112,11 @@ def test_new_runs_are_found_after_a_while_and_runs_at_work_come_first(tmp_path: 
     make_run(tmp_path / "a", 0.5, state="finished")
     now = [0.0]
     watcher = Watcher(tmp_path, clock=lambda: now[0])
-    assert [one.status.folder.name for one in watcher.look()] == ["a"]
+    assert [one.run.folder.name for one in watcher.look()] == ["a"]
     make_run(tmp_path / "b", 0.5)
     assert len(watcher.look()) == 1
     now[0] = SEARCH
-    assert [one.status.folder.name for one in watcher.look()] == ["b", "a"]
+    assert [one.run.folder.name for one in watcher.look()] == ["b", "a"]
 
 
 def test_slurm_is_asked_at_intervals_and_a_waiting_job_is_queued(
@@ -121,13 +124,13 @@ def test_slurm_is_asked_at_intervals_and_a_waiting_job_is_queued(
 ) -> None:
     asked: list[list[str]] = []
     record = Record(state="PENDING", reason="Priority", nodes="", is_preempted=False)
-    monkeypatch.setattr(rlx.launch.mark, "ask_slurm", lambda jobs: asked.append(jobs) or {"7": record})
+    monkeypatch.setattr(rlx.runs.mark, "ask_slurm", lambda jobs: asked.append(jobs) or {"7": record})
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "job.json").write_text(json.dumps({"job": "7", "steps": 5}))
     now = [0.0]
     watcher = Watcher(tmp_path, clock=lambda: now[0])
     (seen,) = watcher.look()
-    assert (seen.status.state, seen.status.job, seen.status.where) == ("queued", "7", "Priority")
+    assert (seen.run.state, seen.run.job, seen.run.where) == ("queued", "7", "Priority")
     watcher.look()
     assert asked == [["7"]]
     now[0] = ASK
@@ -139,7 +142,7 @@ T = "2026-11-27 07:28:03"
 
 
 def notes(folder: Path) -> dict[str, list[str]]:
-    return {one.status.folder.name: notes_of(one) for one in Watcher(folder).look()}
+    return {one.run.folder.name: notes_of(one) for one in Watcher(folder).look()}
 
 
 def test_the_last_warning_of_a_running_run_and_the_error_of_a_failed_one_are_shown(tmp_path: Path) -> None:

@@ -20,9 +20,10 @@ from rlx.evaluate.figures import (
     score,
     values,
 )
-from rlx.evaluate.intervals import Estimate, Ratio
+from rlx.evaluate.intervals import Ratio
 from rlx.evaluate.passk import estimates
 from rlx.rollout.measure import measure
+from rlx.runs.summary import Estimate
 from rlx.types import Action, Completion, Group, Status, Task, ToolUse, Trajectory, Turn
 from tests.errors import raises_naming
 

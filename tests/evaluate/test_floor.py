@@ -17,12 +17,12 @@ from rlx.environment import Environment, Episode
 from rlx.evaluate.compare import find_gains, floor_in, gain_tables
 from rlx.evaluate.evaluate import Evaluate
 from rlx.evaluate.floor import FloorError, floor, floor_figures, random_episode
-from rlx.evaluate.intervals import Estimate
-from rlx.evaluate.summary import Summary, read_summary, write_summary
 from rlx.evaluate.tables import tool_table
 from rlx.random_play import has_random_episodes, random_act
 from rlx.reproduce.figures import row_figures
 from rlx.run.report import named_rows
+from rlx.runs.run import read_run
+from rlx.runs.summary import Estimate, Summary, read_summary, write_summary
 from rlx.train import train
 from rlx.types import Action, Start, Step, Task, Text, Verb
 from tests.errors import raises_naming
@@ -242,13 +242,15 @@ def test_a_comparison_reads_the_floor_of_the_same_limit(tmp_path: Path) -> None:
     named = ("random/reward", "random/pass@1", "random@2/reward", "eval/reward")
     metrics = {name: {**point, "value": 0.41 + number / 100} for number, name in enumerate(named)}
     store(tmp_path, metrics)
-    assert {name: one.value for name, one in floor_in(tmp_path, "own").items()} == pytest.approx(
+    assert {name: one.value for name, one in floor_in(read_run(tmp_path), "own").items()} == pytest.approx(
         {"eval/reward": 0.41, "eval/pass@1": 0.42}
     )
-    assert {name: one.value for name, one in floor_in(tmp_path, "2").items()} == pytest.approx({"eval/reward": 0.43})
+    assert {name: one.value for name, one in floor_in(read_run(tmp_path), "2").items()} == pytest.approx(
+        {"eval/reward": 0.43}
+    )
     store(tmp_path, {"random/pass@1": point, "eval/reward": point})
-    assert floor_in(tmp_path, "own") == {}
-    assert floor_in(tmp_path / "none", "own") == {}
+    assert floor_in(read_run(tmp_path), "own") == {}
+    assert floor_in(read_run(tmp_path / "none"), "own") == {}
 
 
 def store(folder: Path, metrics: dict[str, Any]) -> None:

@@ -7,17 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.evaluate.intervals import (
-    Estimate,
-    Floats,
-    Ratio,
-    difference,
-    intervals,
-    mean_interval,
-    mean_of,
-    share_of,
-    student,
-)
+from rlx.evaluate.intervals import Floats, Ratio, difference, intervals, mean_interval, mean_of, share_of, student
+from rlx.runs.summary import Estimate
 from tests.errors import raises_naming
 
 Shares = st.lists(st.floats(0, 1), min_size=1, max_size=30)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from rlx.evaluate.figures import Score, mean_ratios
-from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.seeds import gains_over_seeds, welch
+from rlx.runs.summary import Estimate
 
 
 def solved(num: int, of: int = 10, env: str = "") -> list[Score]:

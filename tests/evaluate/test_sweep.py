@@ -8,11 +8,11 @@ import pytest
 
 from rlx.commands.output import show_json
 from rlx.evaluate.columns import ColumnError
-from rlx.evaluate.intervals import Estimate
-from rlx.evaluate.summary import Summary, write_summary
-from rlx.evaluate.sweep import differing_keys, read_run, read_sweep, short_keys
+from rlx.evaluate.sweep import differing_keys, read_sweep, short_keys
 from rlx.evaluate.sweep_table import sweep_table, sweep_values
-from rlx.record.folder import FolderError
+from rlx.record.folder import MARK, FolderError
+from rlx.runs.run import require_run
+from rlx.runs.summary import Estimate, Summary, write_summary
 from tests.errors import raises_naming
 
 FIGURES = {"eval/pass@1": Estimate(value=0.535, low=0.501, high=0.57)}
@@ -20,15 +20,15 @@ FIGURES = {"eval/pass@1": Estimate(value=0.535, low=0.501, high=0.57)}
 
 def run_folder(folder: Path, config: str, status: str = "finished") -> Path:
     folder.mkdir()
-    (folder / "config.yaml").write_text(config)
+    (folder / "config.yaml").write_text(MARK + config)
     write_summary(folder / "summary.json", Summary(status=status, seed=0, metrics=FIGURES))  # type: ignore[arg-type]
     return folder
 
 
 def test_a_sweep_shows_the_keys_that_differ_and_the_figures(tmp_path: Path) -> None:
     runs = [
-        read_run(run_folder(tmp_path / "a", "seed: 1\nenv: {lambda_call: 0.02, max_rounds: 8, numbers: [3, 4]}\n")),
-        read_run(run_folder(tmp_path / "b", "seed: 1\nenv: {lambda_call: 0.1, max_rounds: 8, numbers: [3]}\n")),
+        require_run(run_folder(tmp_path / "a", "seed: 1\nenv: {lambda_call: 0.02, max_rounds: 8, numbers: [3, 4]}\n")),
+        require_run(run_folder(tmp_path / "b", "seed: 1\nenv: {lambda_call: 0.1, max_rounds: 8, numbers: [3]}\n")),
     ]
     table = sweep_table(runs)
     assert table.header[:4] == ("run", "lambda_call", "numbers", "Pass@1")
@@ -54,7 +54,7 @@ def test_a_sweep_says_which_runs_have_not_finished(tmp_path: Path) -> None:
     run_folder(tmp_path / "9", "seed: 2\n", "interrupted")
     (run_folder(tmp_path / "11", "seed: 3\n") / "summary.json").unlink()
     rows = [row[:3] for row in sweep_table(read_sweep(tmp_path), each=True).rows]
-    assert rows == [("9", "2", "interrupted"), ("10", "1", "finished"), ("11", "3", "unfinished")]
+    assert rows == [("9", "2", "stopped"), ("10", "1", "finished"), ("11", "3", "killed")]
 
 
 def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_keys_that_one_run_lacks_differ_and_equal_ones_do_not() -> None:
 def test_a_hostile_config_is_one_line_that_names_it(tmp_path: Path, config: str) -> None:
     folder = run_folder(tmp_path / "a", config)
     with raises_naming(FolderError, folder / "config.yaml") as caught:
-        read_run(folder)
+        require_run(folder)
     assert len(str(caught.value).splitlines()) == 1
 
 
@@ -103,7 +103,7 @@ def test_a_mean_over_seeds_has_an_interval_over_problems(finished_run: Path, tmp
     config = (tmp_path / "1" / "config.yaml").read_text()
     (tmp_path / "1" / "config.yaml").write_text(config.replace("seed: 0\nsteps", "seed: 1\nsteps"))
     (row,) = sweep_table(read_sweep(tmp_path), "pass@1,tool/calls").rows
-    (alone,) = sweep_table([read_run(finished_run)], "pass@1,tool/calls").rows
+    (alone,) = sweep_table([require_run(finished_run)], "pass@1,tool/calls").rows
     assert row[0] == "0, 1"
     assert row[1].split()[0] == alone[1].split()[0]
     assert "[" in row[1]

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from rlx.hardware.command import rank_command
-from rlx.launch.ending import STOPPED, read_attempts, read_end
 from rlx.launch.rank import find_rank
 from rlx.launch.watch import find_folder
 from rlx.record.folder import LOGS
+from rlx.runs.attempts import STOPPED, read_attempts, read_end
 
 COUNT = "import os,sys; n = len(os.listdir('.')); open(f'try-{n}', 'w').close(); print('try', n);"
 

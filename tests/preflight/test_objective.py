@@ -9,12 +9,11 @@ import pytest
 
 from rlx.commands.objective import LAST, value_of
 from rlx.config.compose import build_run, compose
-from rlx.evaluate.intervals import Estimate
-from rlx.evaluate.summary import Summary
 from rlx.preflight.metric_names import metrics_of
 from rlx.preflight.objective import ObjectiveError, check_objective
 from rlx.preflight.prospect import Prospect
 from rlx.run.run import Run
+from rlx.runs.summary import Estimate, Summary
 from tests.errors import raises_naming
 
 

@@ -14,7 +14,6 @@ import pytest
 
 from rlx.commands.report import default_folder, write_runs
 from rlx.config.check import ConfigError
-from rlx.evaluate.intervals import Estimate
 from rlx.report.build import report_of, write_report
 from rlx.report.card import DROPS, remarks_of, rollout_table, rules_of
 from rlx.report.cohorts import Cohort, cohorts_of
@@ -25,6 +24,7 @@ from rlx.report.results import in_sweep, rows_of
 from rlx.report.runs import RunRecord, read_runs
 from rlx.report.training import is_wanted, line_of_cohort, times_of, window_of
 from rlx.reproduce.against import find_paper
+from rlx.runs.summary import Estimate
 from rlx.table import Table
 from tests.errors import raises_naming
 from tests.report.run_folders import CONFIG, read_html, run_folder, write_steps

@@ -13,7 +13,9 @@ from rlx.record.series import read_columns
 from rlx.record.store import save
 from rlx.regular import IrregularError
 from rlx.report.cohorts import cohorts_of, unlike_keys
-from rlx.report.runs import Damage, ReportError, RunRecord, names_of, read_runs, runs_below
+from rlx.report.runs import ReportError, RunRecord, read_runs
+from rlx.runs.find import runs_below, short_names
+from rlx.runs.run import Damage
 from tests.errors import raises_naming
 from tests.report.run_folders import CONFIG, groups_with, run_folder
 
@@ -27,17 +29,17 @@ def test_runs_are_found_below_a_folder_in_the_order_of_their_numbers(tmp_path: P
         run_folder(tmp_path / name)
     run_folder(tmp_path / "2" / "evaluations" / "x")
     (tmp_path / "link").symlink_to(tmp_path)
-    assert [run.relative_to(tmp_path).as_posix() for run in runs_below(tmp_path)] == ["2", "10", "b/0"]
+    assert [run.relative_to(tmp_path).as_posix() for run in runs_below(tmp_path, nested=False)] == ["2", "10", "b/0"]
     (tmp_path / "empty").mkdir()
     with raises_naming(ReportError, tmp_path / "empty"):
         read(tmp_path / "empty")
 
 
 def test_a_run_is_named_by_the_fewest_parts_of_its_path_that_tell_it_apart() -> None:
-    assert names_of([Path("/x/grpo/0")]) == ["grpo/0"]
-    assert names_of([Path("/x/one")]) == ["one"]
-    assert names_of([Path("/x/a/run"), Path("/x/b/run")]) == ["a/run", "b/run"]
-    assert names_of([Path("/x/a/s/0"), Path("/x/b/s/0")]) == ["a/s/0", "b/s/0"]
+    assert short_names([Path("/x/grpo/0")]) == ["grpo/0"]
+    assert short_names([Path("/x/one")]) == ["one"]
+    assert short_names([Path("/x/a/run"), Path("/x/b/run")]) == ["a/run", "b/run"]
+    assert short_names([Path("/x/a/s/0"), Path("/x/b/s/0")]) == ["a/s/0", "b/s/0"]
 
 
 def test_columns_have_the_last_finite_value_of_each_step_and_count_what_is_torn(tmp_path: Path) -> None:
@@ -62,9 +64,9 @@ def test_everything_that_is_damaged_is_named_and_the_rest_is_read(tmp_path: Path
     assert [one.place for one in first.damage] == [
         "bad/config.yaml", "bad/summary.json", "bad/metrics.jsonl", "bad/metrics.jsonl",
     ]  # fmt: skip
-    assert not any(str(tmp_path) in one.what for one in first.damage)
-    assert (first.config, first.summary, first.status, first.columns.last) == ({}, None, "not ended", 9)
-    assert (second.damage, second.status) == ((), "finished")
+    assert not any(str(tmp_path) in one.reason for one in first.damage)
+    assert (first.config, first.summary, first.state, first.columns.last) == ({}, None, "unreadable", 9)
+    assert (second.damage, second.state) == ((), "finished")
     (folder / "metrics.jsonl").unlink()
     (folder / "metrics.jsonl").mkdir()
     assert read(folder)[0].columns.last == 0
@@ -94,7 +96,7 @@ def test_seeds_whose_episodes_are_lost_keep_a_mean_that_nothing_bounds(tmp_path:
     assert cohort.figures["start"]["eval/pass@1"].low > 0
     (damage,) = cohort.damage
     assert damage.place == "a"
-    assert "eval, gain" in damage.what
+    assert "eval, gain" in damage.reason
     save(second / "trajectories" / "eval-own.jsonl", groups_with(5)[:4], max_rounds=None)
     assert [one.place for one in cohorts_of(read(tmp_path))[0].damage] == ["a"], "other tasks cannot be averaged"
 
@@ -112,7 +114,7 @@ def test_a_run_without_a_configuration_is_with_no_other(tmp_path: Path) -> None:
         (run_folder(tmp_path / name) / "config.yaml").unlink()
     cohorts = cohorts_of(read(tmp_path))
     assert [[run.name for run in one.runs] for one in cohorts] == [["a"], ["b"]]
-    assert cohorts[0].runs[0].damage[0] == Damage(place="a/config.yaml", what=cohorts[0].runs[0].damage[0].what)
+    assert cohorts[0].runs[0].damage[0] == Damage(place="a/config.yaml", reason=cohorts[0].runs[0].damage[0].reason)
 
 
 def test_a_run_that_has_not_ended_is_read_as_far_as_it_is(tmp_path: Path) -> None:
@@ -120,7 +122,7 @@ def test_a_run_that_has_not_ended_is_read_as_far_as_it_is(tmp_path: Path) -> Non
     folder.mkdir()
     (folder / "metrics.jsonl").write_text(json.dumps({"step": 1, "reward/mean": 1.0}) + "\n")
     (record,) = read(folder)
-    assert (record.status, record.has_figures, record.columns.last) == ("not ended", False, 1)
+    assert (record.state, record.has_figures, record.columns.last) == ("killed", False, 1)
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "metrics.jsonl", "summary.json"])

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import yaml
 
-from rlx.evaluate.intervals import Estimate
 from rlx.evaluate.picture import Panel, figure_of_panels, picture_svg, whiskers
 from rlx.record.store import save
 from rlx.report.panels import (
@@ -32,6 +31,7 @@ from rlx.reproduce.files import read_reproduction
 from rlx.reproduce.members import folders_of, members_of
 from rlx.reproduce.report import all_figures, measure_runs, pictures_of, report_tables
 from rlx.reproduce.samples import distribution_table, sample_of
+from rlx.runs.summary import Estimate
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
 
 TINY: dict[str, Any] = {

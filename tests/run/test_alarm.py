@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from rlx.console import Screen
-from rlx.evaluate.intervals import Estimate
 from rlx.model.load import Lora
 from rlx.rollout.row import RequestRow
 from rlx.run.alarm import Alarms, alarms_after, decline, newest_stored, warnings_of
 from rlx.run.run import Run
+from rlx.runs.summary import Estimate
 from rlx.train import train
 
 Build = Callable[..., Run]

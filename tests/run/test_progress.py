@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from rlx.evaluate.summary import Cost
 from rlx.record.provenance import Provenance
 from rlx.run.progress import RUN_FILE, Progress, ProgressError, read_progress, write_progress
+from rlx.runs.summary import Cost
 from tests.errors import raises_naming
 
 COST = {"tokens": 7, "tool_calls": 2, "seconds": 1.5, "device_hours": 0.25}

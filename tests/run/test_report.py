@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from rlx.evaluate.intervals import Estimate
-from rlx.evaluate.summary import Cost, Git, Summary
 from rlx.record.provenance import Provenance
 from rlx.run.report import named_rows, results_text
 from rlx.run.run import Run
+from rlx.runs.summary import Cost, Estimate, Git, Summary
 
 Build = Callable[..., Run]
 HALF = Estimate(value=0.5, low=0.4, high=0.6)

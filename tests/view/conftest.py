@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 import threading
 from collections.abc import Iterator
@@ -15,7 +16,9 @@ from urllib.parse import urlencode
 
 import pytest
 
+from rlx.record.folder import MARK
 from rlx.record.store import save
+from rlx.runs.summary import Estimate, Summary, write_summary
 from rlx.types import Action, Completion, Fork, Group, Task, Text, ToolUse, Trajectory, Turn
 from rlx.view.server import ViewServer, open_view
 
@@ -124,11 +127,14 @@ def write_run(folder: Path, steps: int = 3, seed: int = 0) -> Path:
     lines = [json.dumps({"step": step, "loss/value": step / 2, "time/step": 2.0}) for step in range(1, steps + 1)]
     (folder / "metrics.jsonl").write_text("".join(f"{line}\n" for line in lines))
     (folder / "config.yaml").write_text(
-        f"seed: {seed}\nsteps: {steps}\nenv: {{_target_: a.b.Env}}\nmodel: {{path: nowhere}}\n"
+        f"{MARK}seed: {seed}\nsteps: {steps}\nenv: {{_target_: a.b.Env}}\nmodel: {{path: nowhere}}\n"
     )
     (folder / "command.json").write_text(json.dumps({"words": ["env=countdown", "algo=tool_rloo"]}))
-    figures = {"eval/pass@1": {"value": 0.5, "low": 0.25, "high": None}, "start/pass@1": {"value": 0.0}}
-    (folder / "summary.json").write_text(json.dumps({"status": "finished", "metrics": figures}))
+    figures = {
+        "eval/pass@1": Estimate(value=0.5, low=0.25, high=math.nan),
+        "start/pass@1": Estimate(value=0.0, low=0.0, high=0.0),
+    }
+    write_summary(folder / "summary.json", Summary(status="finished", seed=seed, metrics=figures))
     (folder / "results.md").write_text("# Results\n")
     return folder
 

@@ -13,6 +13,7 @@ import pytest
 from rlx.record.codec import NUMBERS
 from rlx.record.store import growing
 from rlx.record.times import EpisodeTimes, TurnTimes, save_times, times_path
+from rlx.runs.files import EpisodeFile
 from rlx.view import episodes, places
 from rlx.view.search import index_path
 from tests.view.conftest import Page, episode, serving, turn, write, write_run
@@ -136,7 +137,7 @@ def test_a_folder_that_is_read_for_the_first_time_tells_how_far_that_is(
 ) -> None:
     gate, read = threading.Event(), episodes.read_file
 
-    def slow(file: places.EpisodeFile, known: object, progress: object) -> object:
+    def slow(file: EpisodeFile, known: object, progress: object) -> object:
         gate.wait(30)
         return read(file, known, progress)  # type: ignore[arg-type]
 

@@ -6,10 +6,10 @@ import { ago, count, duration, number, percent, plural } from "./format.js";
 import { go, hashOf } from "./route.js";
 import { aligned, band, isTime, Metrics, ranked } from "./series.js";
 
-const GLYPHS = { running: "\u25cf", queued: "\u25cb", ended: "\u2713", finished: "\u2713", done: "\u2713", failed: "\u2717", killed: "\u2717", crashed: "\u2717" };
+const GLYPHS = { running: "\u25cf", queued: "\u25cb", finished: "\u2713", failed: "\u2717", killed: "\u2717" };
 const MOST_CHARTS = 12;
 
-export const isLive = (run) => run.state === "running";
+export const isLive = (run) => run.state === "running" || run.state === "warm start";
 
 // Return the state of a run as a glyph and a word.
 export function stateElement(run) {

@@ -20,7 +20,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from rlx.evaluate.intervals import Estimate
 from rlx.record.folder import digest_of
 from rlx.record.form import parse
 from rlx.record.provenance import Provenance, from_record, named_imports, version_of
@@ -31,6 +30,15 @@ Ending = Literal["finished", "interrupted", "failed"]
 
 class SummaryError(ValueError):
     """A summary.json that cannot be read; the message is one line that names it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A figure and its 95% interval. The ends are infinite if there are too few problems."""
+
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlx.launch.ending import ATTEMPTS, JOB
-from rlx.launch.slurm import Record
-from rlx.launch.state import ask_slurm, is_at_work, job_of
 from rlx.record.folder import CHECKPOINTS, COMMAND, CONFIG, LOCK, LOGS, METRICS, RESULTS, SUMMARY, TRAJECTORIES
 from rlx.record.lock import read_holder
+from rlx.runs.attempts import ATTEMPTS, JOB
+from rlx.runs.slurm import Record
+from rlx.runs.state import ask_slurm, is_at_work, job_of
 
 WATCHED = (
     CONFIG,

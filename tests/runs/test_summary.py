@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from rlx.evaluate.intervals import Estimate
-from rlx.evaluate.summary import (
+from rlx.record.provenance import Provenance
+from rlx.runs.summary import (
     Cost,
+    Estimate,
     Git,
     Summary,
     SummaryError,
@@ -20,7 +21,6 @@ from rlx.evaluate.summary import (
     read_summary,
     write_summary,
 )
-from rlx.record.provenance import Provenance
 from tests.errors import raises_naming
 
 SUMMARY = Summary(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlx.launch.slurm import Record, SlurmError, call, find_job, read_jobs
+from rlx.runs.slurm import Record, SlurmError, call, find_job, read_jobs
 from tests.errors import raises_naming
 
 WAITING = (

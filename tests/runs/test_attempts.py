@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rlx.launch.ending import (
+from rlx.record.files import last_lines
+from rlx.record.folder import LOGS
+from rlx.runs.attempts import (
     Attempt,
     Ended,
     Kind,
@@ -20,8 +22,6 @@ from rlx.launch.ending import (
     record_end,
     record_job,
 )
-from rlx.record.files import last_lines
-from rlx.record.folder import LOGS
 
 
 def attempt(kind: Kind, before: int, after: int, is_preempted: bool = False) -> Attempt:
