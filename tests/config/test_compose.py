@@ -22,8 +22,6 @@ CONF = shipped_folder("conf")
 OPTIONS = [(f.parent.name, f.stem) for f in sorted(CONF.glob("*/*.yaml")) if f.parent.name != "paper"]
 """All but a paper's presets: their keys are other groups', and test_papers.py holds their sources."""
 ADAPTERS = [file.stem for file in sorted(CONF.glob("model/lora/*.yaml"))]
-KEY = re.compile(r"^([a-z_]+):")
-HERE = re.compile(r"^  - (\S+)@_here_$", re.MULTILINE)
 
 
 def test_the_first_line_of_every_shipped_option_describes_it() -> None:
