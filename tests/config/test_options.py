@@ -17,7 +17,7 @@ from rlx.commands.guide import how_chosen
 from rlx.config.build import build_part
 from rlx.config.check import SPECIAL
 from rlx.config.compose import compose_sources
-from rlx.config.folders import every_group, list_options, merge_layers, read_layers, read_option, shipped_folder
+from rlx.config.folders import every_group, list_options, merge_layers, read_layers, shipped_folder
 from rlx.config.keys import Source, list_keys
 from rlx.config.signature import signature
 from rlx.env.foreign.foreign import Foreign
@@ -77,10 +77,21 @@ def test_no_key_of_an_option_repeats_its_default() -> None:
     for group in (group for group in GROUPS if group not in PRESETS):
         for name in list_options(group, [CONF]):
             below, tree = read_layers(group, name)
-            repeated = [
-                path for path in paths_in(tree) if merge_layers(below, without(tree, path)) == read_option(group, name)
-            ]
+            option = with_numbers(merge_layers(below, tree))
+            shorter = {path: merge_layers(below, without(tree, path)) for path in paths_in(tree)}
+            repeated = [path for path, keys in shorter.items() if with_numbers(keys) == option]
             assert not repeated, f"conf/{group}/{name}.yaml: leave out {repeated}"
+
+
+def with_numbers(value: Any) -> Any:
+    """Return a value with floats for texts such as 1e-6, which Hydra reads as numbers."""
+    if isinstance(value, dict):
+        return {key: with_numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [with_numbers(item) for item in value]
+    with suppress(ValueError):
+        return float(value) if isinstance(value, str) else value
+    return value
 
 
 def paths_in(tree: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

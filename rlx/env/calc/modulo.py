@@ -23,7 +23,7 @@ class Modulo(NumberQuestions):
     digits: int = 5
     """Largest number of digits of the dividend."""
     divisor_digits: int = 3
-    """Digits of what it is divided by, at most."""
+    """Largest number of digits of the divisor."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -80,7 +80,7 @@ class Countdown(Environment):
     num_test: int = 500
     """Test problems, the same for every seed; a hash of the problem keeps them out of training."""
     max_rounds: int = 8
-    """Turns without an answer: tool calls and invalid ones. One more ends the episode, truncated; the player counts."""
+    """Tool calls and invalid turns an episode may have; one more ends it, truncated."""
     max_wrong: int = 7
     """Largest number of wrong candidates before the right one in a demonstration."""
     verifier: Literal["binary", "format"] = "binary"
