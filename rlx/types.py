@@ -174,12 +174,15 @@ class Sampling:
     """Settings that sample completions. `top_k=0` and `top_p=1` do not filter; `temperature=0` is greedy."""
 
     temperature: float = 1.0
+    """Softmax temperature; log-probs are taken at it, by the engine and by the learner."""
     top_k: int = 0
+    """Sample among the k likeliest tokens; 0 is all. Filters bias the gradient: keep them for evaluation."""
     top_p: float = 1.0
+    """Sample among the likeliest tokens that hold this much probability; 1 is all."""
     max_new_tokens: int = 64
-    """Per turn."""
+    """Tokens a turn."""
     max_context: int = 1024
-    """Prompt and completion of all turns together."""
+    """Prompt and completions of all turns together."""
 
     def __post_init__(self) -> None:
         at_least(0.0, temperature=self.temperature)

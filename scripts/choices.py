@@ -56,7 +56,7 @@ def build(group: str, name: str) -> Any:
 def overrides_others(group: str, name: str) -> bool:
     """Tell whether an option, or one that it begins with, has another option of its own parts."""
     text = (CONF / group / f"{name}.yaml").read_text(encoding="utf-8")
-    return "- override " in text or any(overrides_others(group, base) for base in re.findall(r"- (\S+)@_here_", text))
+    return "override " in text or any(overrides_others(group, base) for base in re.findall(r"([\w/]+)@_here_", text))
 
 
 def compose_full(group: str, name: str) -> Any:

@@ -29,7 +29,15 @@ def a2c(
     value_weight: float = 0.5,
     loss: PolicyLoss = PLAIN,
 ) -> Algorithm:
-    """`num_samples` independent episodes a task, whose turns are measured by what the critic expected."""
+    """`num_samples` independent episodes a task, whose turns are measured by what the critic expected.
+
+    Args:
+        num_samples: Episodes a task; no group is needed, so 1 will do.
+        gamma: Discount of a turn; shipped options take the environment's, which is GEM's (0.9 for games and questions
+            on pages, else 1).
+        lam: Lambda of GAE over turns.
+        value_weight: Weight of the critic's squared error.
+    """
     of_critic = value_loss(value_weight=value_weight)
 
     def token_loss(loss: PolicyLoss) -> TokenLoss:

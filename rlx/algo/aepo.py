@@ -50,7 +50,19 @@ def aepo(
     start: Beginning = "any",
     space: Space = "any",
 ) -> Algorithm:
-    """`num_samples` episodes a task; a plan counts half of them as forks."""
+    """`num_samples` episodes a task; a plan counts half of them as forks.
+
+    Args:
+        num_samples: Episodes a task, fresh ones and forks.
+        tilt: Weight of the gain in entropy in a fork's probability.
+        fatigue: Loss of a fork's probability for each round in a row in which the episode has forked.
+        num_ids: Number whose logarithm divides a turn's entropy: the vocabulary's size (this one is Qwen2.5's).
+        uncertainty: Entropy of a turn, over its first 20 tokens: top10 (of the ten likeliest ids of each), or surprise
+            (-log p of the sampled ids).
+        entropy_weight: Weight of a token's standardised surprise in its advantage.
+        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
+        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
+    """
     within(1, MANY, num_samples=num_samples)
     within(0.0, 1e3, tilt=tilt, fatigue=fatigue, entropy_weight=entropy_weight)
     above(0, 1, clip_low=clip_low)

@@ -40,7 +40,18 @@ def arpo(
     start: Beginning = "any",
     space: Space = "any",
 ) -> Algorithm:
-    """`num_samples` episodes a task, `num_fresh` of them fresh and the others forks."""
+    """`num_samples` episodes a task, `num_fresh` of them fresh and the others forks.
+
+    Args:
+        num_samples: Episodes a task, fresh ones and forks.
+        num_fresh: Fresh episodes a task.
+        tilt: Weight of the gain in entropy in a fork's probability; 0 forks half of the time.
+        num_ids: Number whose logarithm divides a turn's entropy: the vocabulary's size (this one is Qwen2.5's).
+        uncertainty: Entropy of a turn, over its first 20 tokens: top10 (of the ten likeliest ids of each), or surprise
+            (-log p of the sampled ids).
+        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
+        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
+    """
     within(0.0, 1e3, tilt=tilt)
     token_loss = clipped_loss(clip_low, clip_high)
     return Algorithm(

@@ -53,7 +53,22 @@ def at2po(
     start: Beginning = "any",
     space: Space = "any",
 ) -> Algorithm:
-    """`num_fresh` episodes a task, and `num_forks` turns taken again in each of `num_rounds` rounds."""
+    """`num_fresh` episodes a task, and `num_forks` turns taken again in each of `num_rounds` rounds.
+
+    Args:
+        num_fresh: Fresh episodes a task.
+        num_rounds: Rounds of forks.
+        num_forks: Turns that are taken again in each round.
+        penalty: Loss of a turn's score (its -log p per token) for each sibling that it has.
+        values: Value of a state: child_softmax (mean over its turns, by softmax of their -log p per token), child_mean
+            or leaf_mean.
+        advantage: Advantage of a turn: value (of the state after it), parent (that less the state's before it), root
+            (less the root's), both (their sum), leaf.
+        shortfall: Too few episodes, after errors: none (as they are), or copies (of the last one, as released).
+        ratio: Ratio that is clipped: of a token, or of a turn (the geometric mean over its tokens).
+        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
+        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
+    """
     within(1, MANY, num_fresh=num_fresh)
     within(0, MANY, num_forks=num_forks, penalty=penalty)
     total = num_rounds * num_forks

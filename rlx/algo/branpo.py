@@ -53,7 +53,15 @@ def branpo(
     start: Beginning = "any",
     space: Space = "any",
 ) -> Algorithm:
-    """`num_samples` fresh episodes a task, each with at most one branch that is kept."""
+    """`num_samples` fresh episodes a task, each with at most one branch that is kept.
+
+    Args:
+        num_samples: Fresh episodes a task, each with at most one branch that is trained.
+        threshold: Smallest return of a right episode.
+        base: Reward of the turns before a branch: mean or max of the branches' rewards.
+        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
+        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
+    """
     at_least(2, num_samples=num_samples)
     within(-1e6, 1e6, threshold=threshold)
     token_loss = clipped_loss(clip_low, clip_high)

@@ -48,7 +48,24 @@ def carl(
     start: Beginning = "any",
     space: Space = "any",
 ) -> Algorithm:
-    """`num_fresh` (N0) episodes a task from its start, and `num_forks` (N) from states in them."""
+    """`num_fresh` (N0) episodes a task from its start, and `num_forks` (N) from states in them.
+
+    Args:
+        num_fresh: Fresh episodes a task (the paper's N0); 1 is CARL-Lite.
+        num_forks: Forks a task, beside the fresh episodes (the paper's N).
+        fork_order: State to fork next: largest or smallest uncertainty per count (the paper's text means largest, its
+            box says smallest), or random.
+        num_live: Forks of a task under way at once. The paper has 1; more keep the engine busy, and a fork is chosen
+            without the results of the others.
+        update: Turns to train: critical (those with siblings), or all (one without siblings has the advantage of the
+            turn before it).
+        reward: Worth of a turn: action (its gain in expected reward), or outcome (the normalised reward of each episode
+            that it is in).
+        merge: Treat equal contexts of a task as one state, for the choice of forks and for credit. The state has one
+            count, and equal turns have equal values there. The paper has a state for each turn.
+        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
+        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
+    """
     token_loss = clipped_loss(clip_low, clip_high)
     return Algorithm(
         sample=progressive(num_fresh, num_forks, fork_order, num_live, merge),

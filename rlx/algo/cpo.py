@@ -33,7 +33,17 @@ def cpo(
     loss: PolicyLoss = PLAIN,
     space: Space = "entered",
 ) -> Algorithm:
-    """`num_samples` independent episodes a task, and a twin of each where all of them failed."""
+    """`num_samples` independent episodes a task, and a twin of each where all of them failed.
+
+    Args:
+        num_samples: Factual episodes a task.
+        std: Divisor of advantages in a group with any reward: sample (over n-1) or population (over n) standard
+            deviation.
+        eps: Constant added to the divisor.
+        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
+        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
+        twins: Counterfactual twins: condition for playing them, and the place where they branch off.
+    """
     at_least(2, num_samples=num_samples)
     token_loss, twins = clipped_loss(clip_low, clip_high), twins or Twins()
     return Algorithm(

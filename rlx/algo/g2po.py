@@ -52,7 +52,22 @@ def g2po(
     start: Beginning = "any",
     space: Space = "any",
 ) -> Algorithm:
-    """`num_samples` independent episodes a task, joined where they met equal observations."""
+    """`num_samples` independent episodes a task, joined where they met equal observations.
+
+    Args:
+        num_samples: Episodes a task.
+        gamma: Discount of a turn in the values of observations, the last turn included.
+        step_weight: Weight of the credit of turns, beside that of episodes.
+        invalid_penalty: Loss of value after an invalid turn.
+        scale: Scale of advantages: none, or std (divide by the sample standard deviation).
+        episode_stats: Members of a group in the mean and deviation of returns: trajectories, or steps, so that long
+            episodes weigh more.
+        terminal: Ends whose value is their return: success (the paper), or full (as released: those with exactly
+            full_reward).
+        full_reward: Reward that counts as full with terminal=full.
+        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
+        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
+    """
     at_least(2, num_samples=num_samples)
     check_discounts(gamma=gamma)
     within(0.0, 1e6, step_weight=step_weight, invalid_penalty=invalid_penalty)

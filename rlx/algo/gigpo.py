@@ -54,7 +54,18 @@ def gigpo(
     start: Beginning = "any",
     space: Space = "any",
 ) -> Algorithm:
-    """`num_samples` independent episodes a task, measured as wholes and by turns."""
+    """`num_samples` independent episodes a task, measured as wholes and by turns.
+
+    Args:
+        num_samples: Episodes a task.
+        gamma: Discount of a turn's return-to-go.
+        step_weight: Weight of the comparison of turns, beside that of episodes.
+        scale: Scale of both advantages: none, or std (divide by the sample standard deviation).
+        episode_stats: Members of a group in the mean and deviation of returns: trajectories (the paper), or steps (as
+            released), so that long episodes weigh more.
+        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
+        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
+    """
     at_least(2, num_samples=num_samples)
     token_loss = clipped_loss(clip_low, clip_high)
     return Algorithm(

@@ -34,7 +34,20 @@ def grpo(
     start: Beginning = "any",
     space: Space = "any",
 ) -> Algorithm:
-    """`num_samples` independent episodes a task, each measured by its group's mean and spread."""
+    """`num_samples` independent episodes a task, each measured by its group's mean and spread.
+
+    Args:
+        num_samples: Episodes a task.
+        scale: Scale of advantages: none, or std (divide by the standard deviation of the group).
+        std: Divisor of advantages: sample (over n-1) or population (over n) standard deviation.
+        eps: Constant added to the divisor.
+        gamma: Discount of a turn's return-to-go, compared with the same turn of the group's other episodes; null: every
+            turn has the episode's return.
+        drop_equal: Leave out groups whose episodes all have the same reward: they cost no compute, and add no KL or
+            entropy term.
+        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
+        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
+    """
     at_least(2, num_samples=num_samples)
     token_loss = clipped_loss(clip_low, clip_high)
     return Algorithm(

@@ -27,7 +27,14 @@ def ipo(
     beta: float = 0.1,
     pairs_from: str | None = None,
 ) -> Algorithm:
-    """`num_samples` tries a task by the start policy, to find a right and a wrong one, or those in `pairs_from`."""
+    """`num_samples` tries a task by the start policy, to find a right and a wrong one, or those in `pairs_from`.
+
+    Args:
+        num_samples: Episodes a task.
+        beta: The margin of log-ratios is drawn to 1 / (2 beta).
+        pairs_from: A trajectory file to take the groups from, such as trajectories/eval-8.jsonl of the start; null
+            samples them.
+    """
     at_least(2, num_samples=num_samples)
     return Algorithm(
         sample=independent(num_samples) if pairs_from is None else stored(pairs_from, "algo.pairs_from"),

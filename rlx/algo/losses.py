@@ -32,19 +32,22 @@ class PolicyLoss:
     """Terms that every policy loss adds to its surrogate, and the sum over tokens: the keys of `algo.loss`."""
 
     kl: float = 0.0
-    """Weight of KL(policy || start policy); 0 needs no reference model."""
+    """Weight of KL(policy || start policy) in the loss; 0 needs no reference model."""
     kl_estimator: KL = "k3"
+    """Estimator of KL: k1, k2 or k3 (rlx.algo.losses.kl_estimate gives their gradients)."""
     kl_over: Over = "all"
-    """Choices that the KL is over, with actions beyond the vocabulary: all, or tokens alone where one was chosen."""
+    """Choices that the KL covers: all, or the vocabulary alone, at tokens of the vocabulary."""
     kl_target: float | None = None
-    """The KL per token that `kl` is adapted to, step by step; None keeps `kl` as it is."""
+    """Target KL per token: every step adapts kl towards it; null: kl is constant."""
     kl_rate: float = 0.1
-    """Rate of `kl_target`: `kl` grows or shrinks by up to a fifth of it per step."""
+    """Rate at which kl_target changes kl: by at most a fifth of this per step."""
     entropy: float = 0.0
     """Weight of the entropy bonus."""
     normalisation: Normalisation = "token"
+    """Sum of token losses: token (sum / tokens), sequence (mean per episode), constant (sum / constant, per
+    episode)."""
     constant: float = 1.0
-    """The completion length of `normalisation="constant"`."""
+    """Completion length of normalisation=constant; unused otherwise."""
 
     def __post_init__(self) -> None:
         within(0.0, 1e6, kl=self.kl, entropy=self.entropy)

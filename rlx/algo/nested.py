@@ -39,8 +39,9 @@ class RewardKL:
     weight: float = 0.0
     """Price of a nat; 0 needs no reference model."""
     target: float | None = None
-    """Nats a turn that the weight is adapted to; None keeps the weight."""
+    """Target KL in nats per turn: every step adapts weight towards it; null: weight is constant."""
     rate: float = 0.1
+    """Rate at which target changes weight: by at most a fifth of this per step."""
 
     def __post_init__(self) -> None:
         within(0.0, 1e6, weight=self.weight)

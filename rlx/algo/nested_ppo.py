@@ -42,7 +42,28 @@ def nested_ppo(
     value_limit: float | None = 1.0,
     loss: losses.PolicyLoss = losses.PLAIN,
 ) -> Algorithm:
-    """`num_samples` independent episodes a task; those that ended in an error are left out."""
+    """`num_samples` independent episodes a task; those that ended in an error are left out.
+
+    Args:
+        num_samples: Episodes a task; no group is needed, so 1 will do.
+        worth: Credit of a turn: nested (returns without later penalties), final or sum (the last reward, or the
+            episode's, for all turns: a bandit), turn (GAE over turns) or bilevel (GAE over turns, then over tokens).
+        indices: Indices of values: as_released measures a token against the value before it; paper is algorithm 1 as
+            printed, whose last token is never trained.
+        gamma: Discount of a turn; shipped options take the environment's, which is GEM's (0.9 for games and questions
+            on pages, else 1).
+        lam: Lambda over turns.
+        token_gamma: Discount of a token within its turn.
+        token_lam: Lambda over a turn's tokens; the paper has 0.98 for replies of at most 20 tokens, which would forget
+            the outcome over a long thought.
+        reward_kl: Price of KL(policy || start policy) in the reward of each token.
+        whiten: Shift and scale advantages to mean 0 and standard deviation 1 over the batch's tokens.
+        clip: Clip range of the ratio: 1 - clip to 1 + clip.
+        value_weight: Weight of the critic's squared error.
+        value_clip: Clip range of the value loss around the old value; null: no clipping.
+        value_limit: Error of a value beyond which the value loss grows linearly, so that a bad critic does not drown
+            the policy; null: none.
+    """
     above(0, 1, clip=clip)
     if loss.kl_target is not None:
         refuse("loss.kl_target", loss.kl_target, "null: here reward_kl.target adapts the KL")

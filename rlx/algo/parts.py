@@ -129,18 +129,26 @@ class Optimizer:
     """
 
     lr: float = 3e-4
+    """Learning rate of AdamW."""
     betas: tuple[float, float] = (0.9, 0.95)
+    """Decay of AdamW's running means of the gradient and of its square."""
     weight_decay: float = 0.0
+    """Decoupled decay of matrices; biases and norms have none."""
     warmup_steps: int = 0
+    """Steps over which the learning rate rises from zero."""
     hold_steps: int = 0
+    """Steps at the full rate after the warmup, before the schedule lets it fall."""
     schedule: Schedule = "constant"
+    """Schedule after warmup and hold: constant, or linear or cosine to zero at the last step."""
     max_gradient_norm: float = 1.0
+    """Largest norm of the gradient; a longer gradient is scaled down to it."""
     num_epochs: int = 1
     """Passes over each batch (the inner epochs of PPO)."""
     num_minibatches: int = 1
     """Optimizer steps in each pass; groups are never split between them."""
     max_kl: float | None = None
-    """No further step on a batch once KL(policy that sampled || policy) of one exceeds this; None takes them all."""
+    """Largest KL(sampling policy || policy) on a batch: beyond it, the batch's remaining steps are skipped; null:
+    none are."""
 
     def __post_init__(self) -> None:
         within(0.0, 1.0, lr=self.lr)
@@ -161,8 +169,8 @@ class Critic:
     """A value head beside the model: one linear map of its last hidden state, from zero (rlx/model/value.py)."""
 
     lr: float
-    """Rate of the head, under the optimizer's schedule; the model it reads moves at the optimizer's rate. A step moves
-    a value by up to this times the model's width, so a large model needs a smaller one."""
+    """Learning rate of the value head, under the optimizer's schedule. A step moves a value by up to this times the
+    model's width, so a large model needs a smaller rate."""
 
     def __post_init__(self) -> None:
         above(0, 1, lr=self.lr)
@@ -270,9 +278,10 @@ class Algorithm:
     loss: TokenLoss
     optimizer: Optimizer
     num_prompts: int
-    """Tasks a step."""
+    """Batch size in tasks a step."""
     num_turns: int | None = None
-    """Turns a step: tasks are played, in order, until their episodes have so many; None plays all tasks of the step."""
+    """Number of turns per step: tasks are played in order until their episodes reach it; null: all tasks of the step
+    are played."""
     needs: frozenset[Need] = frozenset()
     memory: Memory | None = None
     critic: Critic | None = None
@@ -285,9 +294,9 @@ class Algorithm:
     imitates: bool = False
     """True if demonstrations are copied whatever their reward, so that settings of the reward change nothing."""
     start: Beginning = "any"
-    """Policy that the algorithm's paper starts from, where the run does not choose a warm start."""
+    """Policy before the first update: pretrained, demonstrations, or any, which suits the model."""
     space: Space = "any"
-    """Action space that the algorithm needs, where the run does not choose a protocol."""
+    """Action space: any, text (no tools), entered (by tags) or expanded (beyond the vocabulary)."""
 
     def __post_init__(self) -> None:
         check_choices(self)

@@ -33,7 +33,17 @@ def ppo(
     value_clip: float | None = None,
     loss: losses.PolicyLoss = losses.PLAIN,
 ) -> Algorithm:
-    """`num_samples` independent episodes a task, whose turns are measured by what the critic expected."""
+    """`num_samples` independent episodes a task, whose turns are measured by what the critic expected.
+
+    Args:
+        num_samples: Episodes a task; no group is needed, so 1 will do.
+        gamma: Discount of a turn; shipped options take the environment's, which is GEM's (0.9 for games and questions
+            on pages, else 1).
+        lam: Lambda of GAE over turns.
+        clip: Clip range of the ratio: 1 - clip to 1 + clip.
+        value_weight: Weight of the critic's squared error.
+        value_clip: Clip range of the value loss around the old value; null: no clipping.
+    """
     above(0, 1, clip=clip)
     of_critic = losses.value_loss(value_weight=value_weight, value_clip=value_clip)
 

@@ -31,7 +31,16 @@ def rebn(
     clip: float | None = 0.2,
     loss: PolicyLoss = PLAIN,
 ) -> Algorithm:
-    """`num_samples` independent episodes a task, whose turns are measured by those of the whole batch."""
+    """`num_samples` independent episodes a task, whose turns are measured by those of the whole batch.
+
+    Args:
+        num_samples: Episodes a task; no group is needed, so 1 will do.
+        gamma: Discount of a turn; shipped options take the environment's, which is GEM's (0.9 for games and questions
+            on pages, else 1).
+        among: Set for mean and deviation: batch (all turns), or turn (turns with the same index).
+        eps: Constant added to the divisor.
+        clip: PPO's clip range, both sides, for more than one optimizer step a batch; null: plain policy gradient.
+    """
     plain = reinforce(
         optimizer=optimizer,
         num_prompts=num_prompts,

@@ -31,7 +31,14 @@ def reinforce(
     clip: float | None = 0.2,
     loss: losses.PolicyLoss = losses.PLAIN,
 ) -> Algorithm:
-    """`num_samples` independent episodes a task, each measured by itself."""
+    """`num_samples` independent episodes a task, each measured by itself.
+
+    Args:
+        num_samples: Episodes a task; no group is needed, so 1 will do.
+        gamma: Discount of a turn; shipped options take the environment's, which is GEM's (0.9 for games and questions
+            on pages, else 1).
+        clip: PPO's clip range, both sides, for more than one optimizer step a batch; null: plain policy gradient.
+    """
     above(0, 1, clip=clip)
     token_loss = partial(losses.policy_loss, losses.policy_gradient() if clip is None else losses.clip(clip, clip))
     return Algorithm(

@@ -30,7 +30,15 @@ def rloo(
     sequence_cap: float | None = None,
     loss: PolicyLoss = PLAIN,
 ) -> Algorithm:
-    """`num_samples` independent episodes a task, each compared with the others."""
+    """`num_samples` independent episodes a task, each compared with the others.
+
+    Args:
+        num_samples: Episodes a task.
+        scale: Scale of advantages: none, or std (divide by the standard deviation of the group).
+        gamma: Discount of a turn's return-to-go, compared with the same turn of the group's other episodes; null: every
+            turn has the episode's return.
+        sequence_cap: Cap of the importance weight of a whole episode; null: no importance weight.
+    """
     at_least(2, num_samples=num_samples)
     token_loss = partial(policy_loss, policy_gradient(sequence_cap))
     return Algorithm(

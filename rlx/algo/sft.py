@@ -15,7 +15,12 @@ from rlx.algo.samplers import demonstrations
 
 
 def sft(*, optimizer: Optimizer, num_prompts: int = 32, normalisation: Normalisation = "token") -> Algorithm:
-    """Copy demonstrations in the protocol of the run; with `protocol=answer` they are text alone."""
+    """Copy demonstrations in the protocol of the run; with `protocol=answer` they are text alone.
+
+    Args:
+        normalisation: Sum of token losses: token (sum / tokens), sequence (mean per episode), constant (sum / constant,
+            per episode).
+    """
     return Algorithm(
         sample=demonstrations(),
         credit=imitate,

@@ -37,7 +37,21 @@ def tool_rloo(
     sequence_cap: float | None = None,
     loss: losses.PolicyLoss = losses.PLAIN,
 ) -> Algorithm:
-    """RLOO with tools; `clip` (PPO's, both sides) is for more than one optimizer step a batch."""
+    """RLOO with tools; `clip` (PPO's, both sides) is for more than one optimizer step a batch.
+
+    Args:
+        num_samples: Episodes a task.
+        best_of: Number k of episodes: credit is what an episode adds to the best of k, which protects Pass@k; 1: the
+            plain leave-one-out advantage.
+        scale: Scale of advantages with best_of=1: none, or std (divide by the standard deviation of the group).
+        deviation_floor: Smallest divisor (scale=std).
+        gamma: Discount of a turn's return-to-go, compared with the same turn of the group's other episodes; null: every
+            turn has the episode's return.
+        unsolved_in: Number of tries: a task's weight is the chance that they leave it unsolved, which protects Pass@k;
+            null: equal weights.
+        clip: PPO's clip range, both sides, for more than one optimizer step a batch; null: plain policy gradient.
+        sequence_cap: Cap of the importance weight of a whole episode; null: no importance weight.
+    """
     at_least(2, num_samples=num_samples)
     above(0, 1, clip=clip)
     within(1, MANY, unsolved_in=unsolved_in)

@@ -17,6 +17,11 @@ from rlx.algo.sft import sft
 
 
 def tool_sft(*, optimizer: Optimizer, num_prompts: int = 32, normalisation: Normalisation = "token") -> Algorithm:
-    """Copy demonstrations that use the environment's tools; where it lends none, answers alone."""
+    """Copy demonstrations that use the environment's tools; where it lends none, answers alone.
+
+    Args:
+        normalisation: Sum of token losses: token (sum / tokens), sequence (mean per episode), constant (sum / constant,
+            per episode).
+    """
     copied = sft(optimizer=optimizer, num_prompts=num_prompts, normalisation=normalisation)
     return replace(copied, space="any")

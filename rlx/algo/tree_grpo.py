@@ -48,7 +48,18 @@ def tree_grpo(
     start: Beginning = "any",
     space: Space = "any",
 ) -> Algorithm:
-    """M = `num_trees`, L = `num_rounds`, N = `num_forks`, K = `num_leaves` of the paper."""
+    """M = `num_trees`, L = `num_rounds`, N = `num_forks`, K = `num_leaves` of the paper.
+
+    Args:
+        num_trees: Fresh episodes a task, each of which begins a tree (the paper's M).
+        num_rounds: Rounds of forks (the paper's L).
+        num_forks: Forks of a tree in each round (the paper's N), from random states of it.
+        num_leaves: Number of episodes kept per tree (the paper's K), drawn from 1 + num_rounds * num_forks; null: all.
+        levels: Episodes that an episode is compared with: those of its task, those of its tree, or the sum of both.
+        ratio: Ratio that is clipped: of a token, or of a turn (the geometric mean over its tokens).
+        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
+        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
+    """
     within(1, MANY, num_trees=num_trees)
     within(0, MANY, num_forks=num_forks)
     token_loss = clipped_loss(clip_low, clip_high, ratio)

@@ -49,7 +49,21 @@ def treerl(
     start: Beginning = "any",
     space: Space = "any",
 ) -> Algorithm:
-    """M = `num_trees`, L = `num_rounds`, N = `num_forks`, T = `num_branches` of the paper."""
+    """M = `num_trees`, L = `num_rounds`, N = `num_forks`, T = `num_branches` of the paper.
+
+    Args:
+        num_trees: Fresh episodes a task, each of which begins a tree (the paper's M).
+        num_rounds: Rounds of forks (the paper's L).
+        num_forks: Tokens of a tree that are forked in each round (the paper's N).
+        num_branches: Forks at each of these tokens (the paper's T).
+        num_leaves: Episodes of a task that are trained, a successful one and random others; null trains all.
+        scaling: Division by the square root of the number of trained episodes below: none, of the advantage (the
+            paper), or of the value (as released).
+        offset: Value taken off the state after a step: that of the root, which is 0 (the paper), or the mean over all
+            sampled tokens (as released).
+        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
+        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
+    """
     within(1, MANY, num_trees=num_trees, num_branches=num_branches)
     within(0, MANY, num_forks=num_forks)
     total = num_trees * num_rounds * num_forks * num_branches

@@ -37,7 +37,15 @@ def turn_grpo(
     start: Beginning = "any",
     space: Space = "any",
 ) -> Algorithm:
-    """`num_samples` independent episodes a task, the first turns of which are compared too."""
+    """`num_samples` independent episodes a task, the first turns of which are compared too.
+
+    Args:
+        num_samples: Episodes a task.
+        turn_weight: Weight of the first turn's own reward, beside the outcome.
+        eps: Added to the divisor, the sample standard deviation.
+        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
+        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
+    """
     at_least(2, num_samples=num_samples)
     token_loss = clipped_loss(clip_low, clip_high)
     return Algorithm(

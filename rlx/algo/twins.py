@@ -45,21 +45,22 @@ class Twins:
     """When twins are played, and where they leave."""
 
     failed: Failed = "none_positive"
-    """A group that failed: no factual episode earned more than zero, or (the release) their rewards sum to zero."""
+    """Definition of a failed group: none_positive (no factual episode has a positive reward) or zero_sum (the
+    rewards add up to zero; the release)."""
     likely: Likely = "description"
-    """A place's weight: the probability of the verb's whole description there, that of the first token of its name, or
-    (the release) the larger of that and its route's."""
+    """Weight of a place: probability there of the verb's complete description (description), or of the first token
+    of its name (name), or the larger of that and its route's (either; the release)."""
     num_probed: int = 32
-    """Places of an episode whose whole description is looked at, the likeliest by its first token, which bounds the
-    others' weights; only these may be drawn. 0: all, at a cost that grows with the text."""
+    """Number of candidate places per episode, the likeliest by the description's first token. The complete
+    description is scored at each, and one place is drawn; 0: all places."""
     temperature: float = 1.0
-    """Divisor of the log of that weight."""
+    """Temperature of the places' log-probabilities; the release uses 10."""
     top_k: int = 0
-    """Only so many likeliest places may be drawn; 0: all."""
+    """Number of likeliest places that may be drawn (the release: 10); 0: all."""
     top_p: float = 1.0
-    """Only the likeliest places that hold this share of all weight may be drawn."""
+    """Share of the total weight: only the likeliest places that make it up may be drawn (the release: 0.9)."""
     gain_rate: float = 0.1
-    """Rate of the running mean of the gain of a verb's twins; its softmax weights the draw among several verbs."""
+    """Rate of the running mean of each verb's gain; one of several verbs is drawn by the softmax of these means."""
 
     def __post_init__(self) -> None:
         above(0, 1000, temperature=self.temperature)

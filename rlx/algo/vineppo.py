@@ -40,7 +40,16 @@ def vineppo(
     start: Beginning = "any",
     space: Space = "any",
 ) -> Algorithm:
-    """`num_samples` episodes a task, and `num_rollouts` forks from each of their states."""
+    """`num_samples` episodes a task, and `num_rollouts` forks from each of their states.
+
+    Args:
+        num_samples: Episodes a task.
+        num_rollouts: Forks from each state, which are played and not trained.
+        max_states: Turns of an episode whose states are measured; later ones have an advantage of 0.
+        whiten: Subtract the mean of the advantages of a batch and divide by their deviation.
+        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
+        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
+    """
     within(1, MANY, num_samples=num_samples, num_rollouts=num_rollouts, max_states=max_states)
     token_loss = clipped_loss(clip_low, clip_high)
 

@@ -86,8 +86,8 @@ def explain(error: Exception, loader: ConfigLoader, overrides: Sequence[str]) ->
     if nameless:
         return nameless
     if str(error).startswith(UNFIT):
-        word = str(error).removeprefix(UNFIT).split("\n")[0].strip()
-        return f"{word:.80}: no such value fits there; `rlx keys {word.partition('=')[0].lstrip('+')}` says what does"
+        word = str(error).removeprefix(UNFIT).split("\n")[0].strip().lstrip("+")
+        return f"{word:.80}: no such value fits there; `rlx keys {word.partition('=')[0]}` says what does"
     lost = "model.recipe" in str(error) or "'recipe'" in str(error)
     return one_line(error) + ("; a model chooses one: `defaults: [recipe: 3b, _self_]` in its yaml" if lost else "")
 

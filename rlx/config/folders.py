@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from rlx.config.check import ConfigError
+from rlx.config.defaults import add_defaults
 from rlx.record.plain_yaml import PlainError, parse_small
 from rlx.record.provenance import named_imports
 
@@ -95,6 +96,17 @@ def option_files(group: str, folders: Sequence[Path] | None = None) -> dict[str,
 def read_option(group: str, name: str, folders: Sequence[Path] | None = None) -> dict[str, Any]:
     """An option's keys, its defaults below its own, without the time that Hydra takes; a shipped one unless there are
     `folders`."""
+    below, tree = read_layers(group, name, folders)
+    return merge_layers(below, tree)
+
+
+def merge_layers(below: dict[str, Any], tree: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys of an option: its file with defaults, above `below`, the merged files of its defaults list."""
+    return _merge(below, add_defaults(tree, below))
+
+
+def read_layers(group: str, name: str, folders: Sequence[Path] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the keys of the files that an option builds on, and those that its own file has."""
     places = [folder / group / f"{name}.yaml" for folder in folders or [shipped_folder("conf")]]
     file = next((place for place in places if place.is_file()), places[0])
     try:
@@ -105,7 +117,7 @@ def read_option(group: str, name: str, folders: Sequence[Path] | None = None) ->
     below: dict[str, Any] = {}
     for other in others:
         below = _merge(_without_overridden(below, other), _read_default(group, other, folders))
-    return _merge(below, tree)
+    return below, tree
 
 
 @cache

@@ -1,7 +1,8 @@
-"""Meanings of configuration keys: the comments of the files that define them, with type, value and place.
+"""Meanings of configuration keys, with type, value and place.
 
-A key's meaning is the comment above it, or beside it. A key without a comment takes that of another file with the same
-target. A call takes the first line of its target's docstring. A key of plain data takes the comment of its parent.
+The meaning of a key stands at the parameter that takes it, in the source of its target (rlx/config/signature.py). The
+comment of a file above a key, or beside it, follows as a remark on the file's value. A call without a meaning takes the
+first paragraph of its target's docstring. A key of plain data takes the meaning of its parent.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import Any
 
 import yaml
 
-from rlx.config.check import SPECIAL, WORDS, ConfigError, Tree, describe, literals
-from rlx.config.folders import config_files, describe_file
-from rlx.config.signature import lookup, signature
+from rlx.config.check import SPECIAL, WORDS, ConfigError, Tree, describe, literals, show
+from rlx.config.defaults import NO_VALUE, default_of
+from rlx.config.folders import describe_file
+from rlx.config.signature import Parameter, lookup, signature
 from rlx.limits import near
 from rlx.record.folder import DERIVED
 from rlx.record.plain_yaml import require_small
@@ -30,14 +32,12 @@ NOT_KEYS = (*SPECIAL, "defaults")
 
 @dataclass(frozen=True, kw_only=True)
 class Meaning:
-    """A file's comment on a key, and the key's value as the file writes it."""
+    """A file's comment on a key, and the key's value as the file, or else the source, writes it."""
 
     text: str = ""
     file: Path | None = None
     line: int = 0
     written: str = ""
-    target: str = ""
-    """Target of the mapping that holds the key, if the file names one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,6 @@ def parse_meanings(text: str, file: Path) -> dict[str, Meaning]:
 
 
 def _walk(node: yaml.MappingNode, above: str, text: str, file: Path) -> Iterator[tuple[str, Meaning]]:
-    target = next((str(value.value) for key, value in node.value if key.value == "_target_"), "")
     for key, value in node.value:
         if key.value in NOT_KEYS:
             continue
@@ -83,7 +82,6 @@ def _walk(node: yaml.MappingNode, above: str, text: str, file: Path) -> Iterator
                 file=file,
                 line=key.start_mark.line + 1,
                 written=text[value.start_mark.index : value.end_mark.index].strip() if plain else "",
-                target=target,
             ),
         )
         if isinstance(value, yaml.MappingNode):
@@ -108,9 +106,7 @@ def meanings_of(sources: Iterable[Source]) -> dict[str, Meaning]:
         if package:
             found[package] = Meaning(text=describe_file(file), file=file, line=1)
         for name, meaning in read_meanings(file).items():
-            path = f"{package}.{name}".lstrip(".")
-            before = found.get(path, Meaning()).text
-            found[path] = replace(meaning, text=meaning.text or before)
+            found[f"{package}.{name}".lstrip(".")] = meaning
     return found
 
 
@@ -124,25 +120,39 @@ def _list(tree: Tree, above: str, parent: Meaning, target: str, found: Mapping[s
         if name in NOT_KEYS:
             continue
         path, own = f"{above}{name}", value.get("_target_", "") if isinstance(value, Mapping) else ""
-        meaning = found.get(path, Meaning())
-        text = meaning.text or borrow_comment(target, name) or docstring(own) or ("" if target else parent.text)
-        meaning = replace(meaning, text=text)
-        kind = kind_of(target, name) or ("" if target else kind_of_data(own, value))
+        parameter, meaning = parameter_of(target, name), found.get(path, Meaning())
+        text = " ".join(filter(None, (parameter.text if parameter else "", meaning.text)))
+        meaning = replace(
+            meaning,
+            text=text or docstring(own) or ("" if target else parent.text),
+            written=meaning.written or write_default(parameter),
+        )
+        kind = describe_type(parameter) or ("" if target else kind_of_data(own, value))
         yield Key(path=path, value=value, kind=kind, meaning=meaning)
         if isinstance(value, Mapping):
             yield from _list(value, f"{path}.", meaning, own, found)
 
 
-def kind_of(target: str, name: str) -> str:
-    """Describe the type of a target's keyword; empty if the source has no type."""
+def parameter_of(target: str, name: str) -> Parameter | None:
+    """Return a target's parameter; None where the source has none of this name."""
     try:
-        parameter = signature(target).parameters.get(name)
+        return signature(target).parameters.get(name) if target else None
     except LookupError:
-        return ""
+        return None
+
+
+def describe_type(parameter: Parameter | None) -> str:
+    """Describe the type of a parameter; empty if the source has no type."""
     if parameter is None or parameter.annotation is None:
         return ""
     choices = literals(parameter.annotation)
     return " or ".join(map(str, choices)) if choices else describe(parameter.annotation)
+
+
+def write_default(parameter: Parameter | None) -> str:
+    """Return a parameter's default as a file would write it; empty without one."""
+    default = NO_VALUE if parameter is None else default_of(parameter)
+    return "" if default is NO_VALUE else show(default)
 
 
 def kind_of_data(own: str, value: Any) -> str:
@@ -158,22 +168,6 @@ def docstring(target: str) -> str:
         return ""
     text = ast.get_docstring(node) if isinstance(node, ast.ClassDef | ast.FunctionDef) else None
     return " ".join((text or "").partition("\n\n")[0].split())
-
-
-def borrow_comment(target: str, name: str) -> str:
-    """Return a comment on this keyword of this target from any file; empty without one."""
-    return first_explanations().get((target, name), "") if target else ""
-
-
-@cache
-def first_explanations() -> dict[tuple[str, str], str]:
-    """Return the first comment on each keyword of each target."""
-    said: dict[tuple[str, str], str] = {}
-    for file in config_files():
-        for path, meaning in read_meanings(file).items():
-            if meaning.target and meaning.text:
-                said.setdefault((meaning.target, path.rpartition(".")[2]), meaning.text)
-    return said
 
 
 def list_missing(key: Key) -> list[str]:

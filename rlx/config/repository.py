@@ -1,4 +1,4 @@
-"""Parse each configuration file once per process.
+"""Parse each configuration file once per process, and complete it with the defaults of what it calls.
 
 A command composes several times: to choose options, to check, to run. Hydra would parse every file each time.
 """
@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any, Self
 
 from hydra._internal.config_repository import ConfigRepository
+from hydra.core.default_element import ConfigDefault, GroupDefault
 from hydra.core.object_type import ObjectType
 from hydra.plugins.config_source import ConfigResult, ConfigSource
+from omegaconf import OmegaConf
 from yaml import YAMLError
 
 from rlx.config.check import ConfigError
+from rlx.config.defaults import add_defaults, places_of
+from rlx.config.presets import is_base
 from rlx.record.plain_yaml import PlainError, require_small
 
 
@@ -50,8 +54,26 @@ class Repository(ConfigRepository):
             require_bounded(Path(source.path, config_path), content)
             result = super().load_config(config_path)
             assert result is not None
+            self.complete(result, config_path)
             parsed_files[key] = Parsed(content, result)
         return copy.deepcopy(parsed_files[key].result)
+
+    def complete(self, result: ConfigResult, config_path: str) -> None:
+        """Add the defaults of what a file calls. A preset only changes what other files call."""
+        if result.header.get("package") == "_global_":
+            return
+        entries = result.defaults_list or []
+        below = places_of([entry.package or entry.group or "" for entry in entries if isinstance(entry, GroupDefault)])
+        for entry in entries:
+            if isinstance(entry, ConfigDefault) and entry.path and is_base(entry.path):
+                base = self.load_config(f"{config_path.rpartition('/')[0]}/{entry.path}")
+                below |= to_plain(base.config) if base is not None else {}
+        result.config = OmegaConf.create(add_defaults(to_plain(result.config), below))
+
+
+def to_plain(config: Any) -> Any:
+    """Return a file's values, with references as text."""
+    return OmegaConf.to_container(config, resolve=False)
 
 
 def require_bounded(path: Path, content: bytes) -> None:

@@ -9,6 +9,7 @@ import ast
 import importlib
 import importlib.util
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +23,10 @@ LISTS = ("list", "tuple", "Sequence", "Iterable", "Collection", "set", "frozense
 MAPPINGS = ("dict", "Mapping")
 PLAIN = (*LISTS, *MAPPINGS, "int", "float", "str", "bool", "Path", "Any", "object")
 """Types recognised by their name alone, from any module."""
+EMPTY: Mapping[str, ast.expr] = {"dict": ast.Dict(keys=[], values=[]), "list": ast.List(elts=[])}
+"""Values of factories that make nothing else."""
+ENTRY = re.compile(r"    (\w+): (.*)")
+"""An entry of `Args:`: the name of a parameter, and its meaning."""
 
 
 class Annotation(NamedTuple):
@@ -84,11 +89,17 @@ def last_word(node: ast.AST) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """One keyword of a target; `annotation` is None without a type in the source."""
+    """One keyword of a target."""
 
     name: str
     annotation: Annotation | None
+    """Type; None where the source has none."""
     required: bool
+    default: Annotation | None = None
+    """Expression of the default, as `Annotation.node`; None where there is none, or a factory makes it."""
+    text: str = ""
+    """Meaning: the string below a field, or the entry below `Args:` in a function's docstring. A parameter without an
+    entry has the text of the field of this name in the class that the function returns."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,15 +200,47 @@ def _resolve_below(imported: ast.alias, rest: str) -> Annotation | None:
 def _of_function(node: ast.FunctionDef, module: str, *, skip_self: bool) -> Signature:
     plain = node.args.args[1 if skip_self else 0 :]
     num_required = len(plain) - len(node.args.defaults)
-    pairs = [(arg, index < num_required) for index, arg in enumerate(plain)]
-    pairs += [(arg, default is None) for arg, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
-    parameters = {arg.arg: _parameter(arg.arg, arg.annotation, module, required) for arg, required in pairs}
+    defaults: list[ast.expr | None] = [*[None] * num_required, *node.args.defaults]
+    pairs = list(zip(plain, defaults, strict=True))
+    pairs += zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+    texts = {**_texts_of_result(node, module), **read_entries(ast.get_docstring(node) or "")}
+    parameters = {
+        arg.arg: _parameter(arg.arg, arg.annotation, module, default is None, default, texts.get(arg.arg, ""))
+        for arg, default in pairs
+    }
     return Signature(parameters=parameters, takes_any=node.args.kwarg is not None)
 
 
-def _parameter(name: str, annotation: ast.expr | None, module: str, required: bool) -> Parameter:
-    told = None if annotation is None else Annotation(annotation, module)
-    return Parameter(name=name, annotation=told, required=required)
+def _texts_of_result(node: ast.FunctionDef, module: str) -> dict[str, str]:
+    """Return the texts of the fields of the class that a function returns."""
+    name, inner = Annotation(node.returns, module).opened() if node.returns is not None else ("", [])
+    if name != "class" or not isinstance(inner[0].node, ast.ClassDef):
+        return {}
+    return {key: field.text for key, field in _of_class(inner[0].node, inner[0].module).parameters.items()}
+
+
+def read_entries(docstring: str) -> dict[str, str]:
+    """Return the entries `name: text` below the line `Args:` of a docstring."""
+    entries: dict[str, str] = {}
+    name = ""
+    for line in docstring.partition("Args:\n")[2].splitlines():
+        begun = ENTRY.fullmatch(line)
+        name = begun[1] if begun else name if line.startswith(" ") else ""
+        if name:
+            entries[name] = f"{entries.get(name, '')} {begun[2] if begun else line.strip()}".strip()
+    return entries
+
+
+def _parameter(
+    name: str, annotation: ast.expr | None, module: str, required: bool, default: ast.expr | None, text: str
+) -> Parameter:
+    return Parameter(
+        name=name,
+        annotation=None if annotation is None else Annotation(annotation, module),
+        required=required,
+        default=None if default is None else Annotation(default, module),
+        text=text,
+    )
 
 
 def _of_class(node: ast.ClassDef, module: str) -> Signature:
@@ -209,11 +252,19 @@ def _of_class(node: ast.ClassDef, module: str) -> Signature:
         found = resolve(module, base.id) if isinstance(base, ast.Name) else None
         if found is not None and isinstance(found.node, ast.ClassDef):
             parameters |= _of_class(found.node, found.module).parameters
-    for child in node.body:
+    for child, below in zip(node.body, [*node.body[1:], None], strict=True):
         if isinstance(child, ast.AnnAssign) and isinstance(child.target, ast.Name) and _is_field(child):
-            name = child.target.id
-            parameters[name] = _parameter(name, child.annotation, module, _is_required(child.value))
+            name, (required, default) = child.target.id, _default_of_field(child.value)
+            text = _read_text(below) or (parameters[name].text if name in parameters else "")
+            parameters[name] = _parameter(name, child.annotation, module, required, default, text)
     return Signature(parameters=parameters)
+
+
+def _read_text(node: ast.stmt | None) -> str:
+    """Return the text of a string that stands alone; empty for any other statement."""
+    value = node.value if isinstance(node, ast.Expr) else None
+    is_text = isinstance(value, ast.Constant) and isinstance(value.value, str)
+    return " ".join(value.value.split()) if is_text else ""  # type: ignore[union-attr]
 
 
 def _is_field(node: ast.AnnAssign) -> bool:
@@ -223,10 +274,14 @@ def _is_field(node: ast.AnnAssign) -> bool:
     return not any(k.arg == "init" and isinstance(k.value, ast.Constant) and not k.value.value for k in keywords)
 
 
-def _is_required(default: ast.expr | None) -> bool:
-    if isinstance(default, ast.Call) and ast.unparse(default.func).split(".")[-1] == "field":
-        return not any(keyword.arg in ("default", "default_factory") for keyword in default.keywords)
-    return default is None
+def _default_of_field(value: ast.expr | None) -> tuple[bool, ast.expr | None]:
+    """Return whether a field is required, and its default."""
+    if isinstance(value, ast.Call) and last_word(value.func) == "field":
+        keywords = {keyword.arg: ast.unparse(keyword.value) for keyword in value.keywords}
+        default = next((keyword.value for keyword in value.keywords if keyword.arg == "default"), None)
+        is_required = not keywords.keys() & {"default", "default_factory"}
+        return is_required, default or EMPTY.get(keywords.get("default_factory", ""))
+    return value is None, value
 
 
 def _of_object(target: str, module: str, name: str) -> Signature:

@@ -32,29 +32,33 @@ class Evaluate:
     """Settings of an evaluation."""
 
     num_tasks: int = 50
-    """Held-out problems, the first of the environment's test split, or all where it has fewer."""
+    """Held-out problems: the first of the environment's test split, or all where it has fewer."""
     num_samples: int = 16
     """Episodes of each problem."""
     ks: tuple[int, ...] = ()
-    """Values of k for which pass@k is reported; empty becomes 1, 4, 8 and 16 below num_samples, and num_samples."""
+    """Values of k for pass@k; at most num_samples. Empty: 1, 4, 8 and 16 below num_samples, and num_samples."""
     max_rounds: tuple[int, ...] = ()
-    """Limits of turns to evaluate with; the first names the main figures. Empty: the environment's own."""
+    """Limits of turns to evaluate under; the first one gives the main figures. Empty: the environment's own limit."""
     temperature: float = 0.6
+    """Sampling temperature; 0 is greedy."""
     top_k: int = 20
+    """Sample among the k likeliest tokens; 0 is all."""
     top_p: float = 0.95
+    """Sample among the likeliest tokens that hold this much probability; 1 is all."""
     max_new_tokens: int = 128
-    """Per turn."""
+    """Tokens per turn; those of training unless set."""
     num_resamples: int = 10_000
-    """Draws of the bootstrap over problems that gives the intervals of shares."""
+    """Draws of the bootstrap over problems that gives the 95% intervals of shares (docs/intervals.md)."""
     num_tries: int = 8
     """Random tries that stand for one episode in the floor beside the figures, where the environment has such tries; 0
     leaves every floor out, that of random episodes too."""
     seed: int = 0
-    """Seed of the test split, the sampling and the bootstrap; not the run's, so that runs meet the same problems."""
+    """Seed of the test split, the sampling and the intervals; keep it to compare runs."""
     every: int = 0
     """Training steps between evaluations on the way, whose values join metrics.jsonl; 0: only at the end."""
     untrained: bool = True
-    """Also evaluate the model without its warm start, at the end of a run that has one."""
+    """Also evaluate the model without its warm start, at the end of a run that has one, and report the gain over it.
+    The evaluation is kept in the cache: later runs from the same model with the same settings read it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "max_rounds", tuple(self.max_rounds))

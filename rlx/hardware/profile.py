@@ -36,62 +36,65 @@ class Hardware:
     """One profile of `conf/hardware`."""
 
     num_nodes: int = 1
-    """Machines; the learner processes are spread evenly over them."""
+    """Machines the learner processes are spread over, evenly."""
     num_processes: int = 1
-    """Learner processes on all nodes together; each has one device of its own."""
+    """Learner processes on all machines together; each has one device of its own."""
     num_threads: int = 1
-    """Threads of one process's matrix arithmetic; set before torch is imported."""
+    """Threads of one process's matrix arithmetic; one is fastest for tiny models on a busy machine."""
     device: Device = "cpu"
+    """Device: cpu or cuda."""
     node_gpus: int | None = None
     """GPUs of each machine; null: as many as the run needs."""
     node_cores: int | None = None
     """Processor cores of each machine; null: unknown."""
     node_memory_gb: float | None = None
-    """Memory of each machine beside its GPUs; null: unknown."""
+    """Memory of each machine in GB, beside its GPUs; null: unknown."""
     memory_gb: float | None = None
-    """Memory of one device (on cpu: of one machine), for `rlx plan`; null asks this machine."""
+    """Memory of one device in GB (on cpu: of one machine), for `rlx plan`; null asks this machine."""
     gpu: GpuName | None = None
-    """The GPU, for the time that `rlx plan` estimates; null asks this machine."""
+    """GPU that `rlx plan` estimates time for: a100, h100, h200, gh200, b200, h20, l40s, l4, a10, a40, a6000,
+    rtx5090, rtx4090 or rtx3090; null: this machine's. Of any other GPU rlx estimates memory and no time."""
 
     learner: Literal["torch", "deepspeed"] = "torch"
-    """torch: one process; deepspeed: one or many, with ZeRO."""
+    """Learner: torch (one process) or deepspeed (one or many, with ZeRO)."""
     learner_dtype: Dtype = "float32"
-    """Precision of the learner's forward and backward pass; its optimizer keeps float32."""
+    """Precision of the learner's forward and backward pass: float32 or bfloat16; its optimizer keeps float32."""
     zero_stage: Literal[0, 1, 2, 3] = 0
-    """State that learner processes shard: 1 optimizer state, 2 also gradients, 3 also weights."""
+    """ZeRO stage: 1 shards optimizer state, 2 also gradients, 3 also weights; 0 nothing."""
     offload: bool = False
     """Keep the optimizer's state in the machine's memory instead of the device's."""
     recompute: bool = False
-    """Recompute activations in the backward pass instead of keeping them (gradient checkpointing)."""
+    """Recompute activations in the backward pass instead of keeping them: a third more arithmetic, far less memory."""
     micro_batch_tokens: int = 4096
-    """Tokens of one forward and backward pass; memory depends on it, the update does not."""
+    """Tokens of one forward and backward pass; memory depends on it, the update does not. A longer episode goes
+    alone, and is recomputed."""
 
     engine: Literal["torch", "vllm"] = "torch"
-    """The engine that samples."""
+    """Sampling engine: torch or vllm."""
     dtype: Dtype = "float32"
-    """Precision of the engine's weights and caches."""
+    """Precision of the engine's weights and caches: float32 or bfloat16; gap/engine shows the difference to the
+    learner."""
     tensor_parallel: int = 1
-    """Devices of one engine."""
+    """Devices one engine is spread over (vllm)."""
     num_servers: int = 0
-    """Engines in separate processes, beside the learner's; 0: each learner process has its own engine."""
+    """Engines in processes of their own, beside the learner's; 0: each learner process has its own engine."""
     engine_memory: float | None = None
-    """Share of a device's memory that a vLLM engine takes for weights and cache; null: chosen by what the episodes need
-    and the learner leaves (rlx/sizing/share.py)."""
+    """Share of a device's memory that a vllm engine takes for weights and cache; null: chosen by what the episodes
+    need and the learner leaves."""
     staleness: int = 0
-    """Updates that rollouts may lag behind. Above 0 the next step's rollouts run during the update, which needs
-    servers."""
+    """Updates that rollouts may lag behind; above 0 the next step's rollouts run beside the update (needs servers)."""
     importance_cap: float | None = None
     """Upper bound of a token's importance weight, min(learner's probability / engine's, cap). It corrects for stale
     policies and for an engine with other arithmetic; null: no weights."""
     num_slots: int = 64
-    """Completions decoded at the same time; others wait for a free slot."""
+    """Completions that are decoded at the same time by one engine."""
     num_live: int = 80
-    """Episodes under way at the same time. More than slots, so that the slots stay full while tools run."""
+    """Episodes under way at the same time: more than slots, so that these stay full while tools run."""
     num_tool_workers: int = 2
-    """Cores for environment steps and tool calls, beside each process on a GPU. Every waiting episode has a thread."""
+    """Cores for environments and tools beside each process on a GPU; threads are as many as episodes wait."""
     tool_ticks: int = 1
-    """Decoding ticks from a request to the admission of its observation. The number is fixed, so no schedule depends on
-    the clock. Set it to the time of a slow tool divided by that of a tick: a later observation delays decoding."""
+    """Decoding ticks after which an observation is admitted (fixed: schedules never depend on the clock): about as
+    many as a slow tool takes, for one that is later holds decoding up."""
     step_minutes: float = 60.0
     """Minutes that a step may take. A longer step counts as hanging: the run names the slowest process and stops."""
 

@@ -39,10 +39,13 @@ class Lora:
     """
 
     rank: int = 32
+    """Rank of the two matrices."""
     alpha: int = 32
+    """Scale of the adapter: alpha / rank."""
     dropout: float = 0.0
+    """Share of an adapter's inputs dropped while training."""
     targets: tuple[str, ...] | None = None
-    """Names of the linear maps that get an adapter; None for those of the model's family (rlx/model/families.py)."""
+    """Names of the linear maps that get an adapter; null for all of the model's family."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "targets", None if self.targets is None else tuple(self.targets))
@@ -59,20 +62,22 @@ class Model:
     """Weights, and the way to speak to them."""
 
     path: str
-    """`nano`, a Hugging Face folder, a hub's owner/name, or `package:NAME` for the GGUF file of a Python package."""
+    """Weights: nano, a Hugging Face folder, a hub's owner/name, or package:NAME for the GGUF file of a Python
+    package."""
     chat: bool = False
-    """The prompt is a user's message in the model's chat template, not bare text."""
+    """Use the model's chat template; the prompt is a user message."""
     max_context: int = 2048
     """Tokens of prompt and completions that an episode may have; within what the model can hold."""
     lora: Lora | None = None
+    """Low-rank adapters (+model/lora=r32), or null to train every weight."""
     recipe: Recipe | None = None
     """Settings that suit a model of its size: other parts of a configuration refer to it."""
     shape: Mapping[str, int | bool | str] | None = None
-    """Keys of its config.json, so that `rlx plan` can size it before it is here."""
+    """Keys of its config.json, so that `rlx plan` knows its size before the download."""
     unlisted: Switch = False
-    """Try a model_type that is not listed (rlx/model/families.py), or values that are known to be computed wrongly. The
-    learner's log-probs may be wrong by nats, and training would follow a wrong gradient. The first step compares a few
-    texts with the model's own forward pass, which finds many such faults, but none of long texts."""
+    """Try a model type that rlx does not list as computed rightly (rlx/model/families.py); the learner's log-probs,
+    and so all training, may be wrong. The first step compares a few texts with the model's own forward pass, which
+    finds many such faults, but none of long texts."""
 
     def __post_init__(self) -> None:
         if not self.path.strip():

@@ -24,7 +24,7 @@ class Recipe:
     """Settings that suit models of about one size."""
 
     num_parameters: int
-    """Parameters of the model that the recipe suits."""
+    """Parameters of the model that the recipe suits; a model four times as large is refused."""
     steps: int
     """Updates of a run."""
     checkpoint_every: int
@@ -32,13 +32,13 @@ class Recipe:
     max_context: int
     """Tokens of an episode: prompt, completions and observations of all turns together."""
     turn_tokens: int
-    """Tokens a turn, where tools take turns."""
+    """Tokens a turn where an episode has several turns."""
     answer_tokens: int
-    """Tokens of the one turn of an answer in text alone."""
+    """Tokens of a turn that is the whole episode."""
     usual_turn: int = USUAL_TURN
-    """Tokens that a turn usually samples where an episode has several, for `rlx plan` where nothing else says."""
+    """Tokens that a turn usually samples where an episode has several turns, for `rlx plan` without another source."""
     usual_answer: int = USUAL_ANSWER
-    """Tokens that a turn usually samples where it is the whole episode, likewise."""
+    """Tokens that an answer in one turn usually samples, for `rlx plan` without another source."""
     num_prompts: int
     """Tasks a step of reinforcement."""
     reinforce_lr: float
@@ -46,7 +46,7 @@ class Recipe:
     kl: float
     """Weight of KL(policy || start policy), for algorithms that have one by default."""
     entropy: float
-    """Weight of the entropy bonus, likewise."""
+    """Weight of the entropy bonus, for algorithms that have one by default."""
     prefer_lr: float
     """Learning rate on pairs of right and wrong answers."""
     imitate_prompts: int
@@ -58,21 +58,22 @@ class Recipe:
     tool_sft_steps: int
     """Updates of a warm start on demonstrations with tools."""
     brief_steps: int
-    """Updates of a warm start that shows how to speak and little of what to say."""
+    """Updates of a short warm start that shows the form of a turn."""
     warm_doublings: int
-    """Times that the length of a warm start may double while its policy does not speak or earns nothing."""
+    """Doublings of a warm start's length while its policy does not speak or earns nothing."""
     lora_factor: float
-    """Times every learning rate where adapters alone are trained."""
+    """Factor of every learning rate where only adapters are trained."""
     reasoning: bool = True
     """The model reasons in free text: its turns have room for it, and text in <think> is no answer."""
     action_rows: Initial = "word"
-    """Initial rows of actions beyond the vocabulary whose description has several tokens."""
+    """Initial rows of added actions whose description has several tokens: description (fitted), word or first."""
     interpreter: Literal["monty", "cpython"]
-    """Interpreter of the Python tool and of the judge of programs."""
+    """Interpreter of the Python tool and of the judge of programs: monty (fast, a part of Python) or cpython (all of
+    it)."""
     code_characters: int
-    """Length limit of the code of one tool call."""
+    """Length limit of the code of one tool call, in characters."""
     output_characters: int
-    """Length limit of the output of one tool call."""
+    """Length limit of the output of one tool call, in characters."""
     page_characters: int
     """Characters of a page that a search shows."""
     critic_lr: float = 1e-5
@@ -80,11 +81,11 @@ class Recipe:
     result_characters: int = 0
     """Characters of each page in the results of a search that can open pages too; 0: only titles."""
     world_names: Names = "invented"
-    """Words that names of an invented world are made of."""
+    """Names of an invented world: invented, or known (words of the embedded model)."""
     tool_seconds: float
     """Processor time of one tool call, in seconds."""
     tool_memory_mb: int
-    """Memory limit of one tool call."""
+    """Memory limit of one tool call, in MB."""
     judge_seconds: float
     """Processor time of one test of a program, in seconds."""
 

@@ -15,3 +15,4 @@ class Answer(Blocks):
     """The protocol of agents without tools: `<python>` is text like any other here."""
 
     instruction: str | None = "Think in <think>, and finish with <answer>."
+    """Line before the task's own text, or a system message with {goal} and {actions}."""

@@ -32,7 +32,7 @@ class Lines(History):
     """A protocol whose observations are lines with nothing around them; a summary is a line too."""
 
     stops: tuple[str, ...] = ("\n",)
-    """Strings that end a turn, beside the model's own end of sequence."""
+    """Stop strings of a turn, beside the model's end of sequence."""
 
     ask: ClassVar[str] = "Sum up in one line what you need to go on: all else will be forgotten.\n"
     label: ClassVar[str] = "So far: "
@@ -56,8 +56,8 @@ class Direct(Lines):
     """Turns of one line, or of as many as `stops` lets them have."""
 
     exact: bool = False
-    """Read a turn as an action only if it is the action's words exactly. False: capitals, and white space around and
-    between the words, do not count."""
+    """Read an action only if the turn is its words exactly; false: capitals, and white space around words, do not
+    count."""
 
     @property
     def tools(self) -> tuple[str, ...]:

@@ -42,15 +42,17 @@ class ExpA(Lines, Choosing):
     """Routes and buttons of whatever the environment lends and declares."""
 
     instruction: str | None = ""
-    """Line before the task's own text; empty: none, as the model has its routes; null: a description of each."""
+    """The line before the task's own text, or a system message with {goal} and {actions}; empty: none, as the model
+    has its routes; null: what each of them is for."""
     inline: bool = True
     """For chat models: observations continue the model's own message, so the template is for the prompt only (EARL's
     Algorithm 1). False: each observation is a message of the user or tool."""
     rows: Initial = "description"
-    """Initial output rows of actions: each as likely as its whole description (fitted where that has several tokens),
-    or the mean of its words' rows, or its first word's row (EARL's release)."""
+    """Initial output rows of new actions: description (each action as likely as its whole description; one of
+    several tokens is fitted while the model is loaded), word (the mean of its words' rows), first (its first word's
+    row, as EARL's release has it)."""
     stops: tuple[str, ...] = ()
-    """Stop strings of an answer, beside the model's own end of sequence."""
+    """Stop strings of an answer, beside the model's end of sequence."""
     tool_verbs: tuple[Verb, ...] = ()
     """Tools of the environment, set by `bind`."""
 

@@ -21,7 +21,7 @@ class Fenced(Free):
     """A thought, then a block of code; a call of a tool in its tag."""
 
     language: str = "python"
-    """Label of the block that counts."""
+    """Label of the block that counts; where no block has it, the last block."""
 
     @property
     def place(self) -> str:

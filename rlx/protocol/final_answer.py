@@ -37,8 +37,8 @@ class FinalAnswer(History):
     """Reasoning in free text, then the action after `final answer:`."""
 
     stops_at: tuple[str, ...] | None = None
-    """Stop strings of a turn, beside the model's own end of sequence; null: the line of each action without an argument
-    (`final answer: go forward` and a line end)."""
+    """Stop strings of a turn, beside the model's end of sequence; null: the line of each action, as in "final
+    answer: go forward" and a line end; []: none, for models that end their turns themselves."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -23,8 +23,8 @@ class Free(History):
     """A thought in free text, then the place; a call of a tool in its tag."""
 
     instruction: str | None = None
-    """The line before the task's own text; null: what is to stand in the place, and which tools there are; empty: no
-    line."""
+    """Line before the task's own text, or a system message with {goal} and {actions}; null: the place of the answer,
+    and the tools; empty: no line."""
     stops_at: tuple[str, ...] = ()
     """Stop strings of a turn, beside a tool's closing tag and the model's end of sequence."""
     tool_verbs: tuple[Verb, ...] = ()

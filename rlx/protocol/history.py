@@ -35,25 +35,25 @@ class History(Dialect):
     """
 
     instruction: str | None = None
-    """Text before the task's own. With {goal} or {actions} in it, it is a system message (rlx.protocol.instruction)."""
+    """Line before the task's own text, or a system message with {goal} and {actions} (rlx.protocol.instruction)."""
     declared: tuple[Verb, ...] = ()
     """Actions of the environment, set by `bind`."""
     window: int | None = None
-    """Turns that are remembered; null: all of them."""
+    """Earlier turns in the context, each with its observation; 0: only the last observation; null: all turns."""
     own_turns: bool = True
-    """True if remembered turns have the agent's own text; False if they have their observations alone."""
+    """Keep the agent's own text of earlier turns in the context; false: keep only the observations."""
     sanitise: bool = False
-    """Show `Generated invalid action` in place of the agent's own text of earlier turns that were invalid."""
+    """Show "Generated invalid action" in place of the agent's own text of earlier turns that were invalid."""
     correction: str | None = None
-    """Text that answers an invalid turn in place of the environment's observation, with the actions for {actions};
+    """Text that answers an invalid turn in place of the environment's observation, {actions} in it: the actions;
     null: the observation."""
     summarise_at: int | None = None
-    """Tokens of a context at which the agent sums it up; null: never."""
+    """Context length in tokens at which the agent writes a summary that replaces the context; null: never."""
     summary_tokens: int = 64
-    """The longest summary."""
+    """Token limit of the summary."""
     prompt_template: str | None = None
-    """One user message holds the whole context: a text with {episode} in it, or plain, qwen3_general, qwen3_game or
-    code (rlx.protocol.template). null: every turn and observation is a message."""
+    """One user message that holds the whole context: plain, qwen3_general, qwen3_game, code, or a text with
+    {episode} in it; null: each turn and observation is a message."""
     reasoning: bool = True
     """Ignore text in <think>, where no stop string ends a turn either. False: <think> is text like any other, or part
     of a protocol's own strict form."""

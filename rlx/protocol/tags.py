@@ -26,7 +26,8 @@ class Tags(Blocks):
     a valid turn."""
 
     instruction: str | None = None
-    """The line before the task's own text; null: what the environment's tools and actions are for."""
+    """The line before the task's own text, or a system message with {goal} and {actions}; null: what the
+    environment's own tools and actions are for."""
     tool_verbs: tuple[Verb, ...] = ()
     """Tools of the environment, set by `bind`."""
 

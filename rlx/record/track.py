@@ -35,17 +35,19 @@ class Track:
     mode: Annotated[Mode, CONSENT] = "auto"
     """W&B: auto (online if logged in, else offline), online, offline or disabled."""
     project: Annotated[str, CONSENT] = "rlx"
+    """W&B project."""
     entity: Annotated[str, CONSENT] = ""
-    """Team or user; empty for the login's."""
+    """W&B team or user; empty is the login's own."""
     group: str = ""
+    """W&B group, to keep runs together; empty is the sweep that the run is part of, if any."""
     name: str = ""
-    """Name of the run; empty for the run folder's name."""
+    """W&B name of the run; empty is the run folder's."""
     timeout: float = 20.0
-    """Seconds to wait for a tracker at the start and at the end. The run then continues without it."""
+    """Seconds to wait for a tracker to answer, at the start and at the end, before going on without it."""
     episodes: int = 50
     """Largest number of episodes in W&B's table of them; 0 sends no text of any episode."""
     tensorboard: bool = False
-    """Write TensorBoard's event files too, in the run's folder `tensorboard/`."""
+    """TensorBoard's event files in the run's folder tensorboard/ (extra `tensorboard`)."""
 
     def __post_init__(self) -> None:
         above(0, 86_400, timeout=self.timeout)

@@ -26,7 +26,7 @@ class Frozen:
     """Weights that never change, in an engine of their own beside the run's."""
 
     model: Model | None = None
-    """Its weights; null: those that the run starts from."""
+    """Its model (+model@policies.AGENT.model=NAME); null: the weights that the run starts from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +35,9 @@ class Served:
     ends its episode, and no other."""
 
     address: Address | None = None
-    """`host:port` of the server; RLX_SERVER_TOKEN has its secret."""
+    """Address of the server, host:port; RLX_SERVER_TOKEN holds its secret."""
     model: Model | None = None
-    """The model that the server has, for its tokenizer here; null: the run's."""
+    """The model that it serves, for its tokenizer (+model@policies.AGENT.model=NAME); null: the run's."""
     patience: float = 600.0
     """Seconds after which a server that does not answer counts as gone."""
 

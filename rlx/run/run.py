@@ -38,17 +38,22 @@ class WarmStart:
     before it make a curriculum."""
 
     algo: Algorithm | None = None
+    """Algorithm of the stage."""
     steps: int = 0
+    """Updates of the stage."""
     seed: int = 0
-    """Its own seed, so that runs that differ in `seed` share one warm start."""
+    """Seed of the stage; runs that differ only in `seed` share one warm start."""
     extend: int = 0
-    """Times that the stage's `steps` may double, while its policy does not speak or earns nothing."""
+    """Number of times that the stage's length may double. It doubles while the loss still falls and the policy fails
+    on 32 training tasks: more than a fifth of its turns are invalid, or it earns nothing. 0: never."""
     env: Environment | None = None
-    """Environment of the stage; null: that of the next stage. The same holds for `protocol` and `sampling`."""
+    """Environment of the stage (+env@warm_start.env=countdown_hard); null: that of the next stage."""
     protocol: Dialect | None = None
+    """Protocol of the stage (+protocol@warm_start.protocol=answer); null: that of the next stage."""
     sampling: Sampling | None = None
+    """Sampling of the stage (+sampling@warm_start.sampling=long); null: that of the next stage."""
     before: WarmStart | None = None
-    """The stage before this one; null: it begins with the model as it is."""
+    """Stage before this one (+warm_start@warm_start.before=tool_sft); null: start from the model as it is."""
 
     def __post_init__(self) -> None:
         within(0, STEPS, steps=self.steps)
@@ -86,8 +91,8 @@ class Checkpoint:
     trajectories_every: int = 10
     """Steps between those whose trajectories are kept, step 1 always among them; 0 keeps only evaluation's."""
     accept: str = ""
-    """State of code, packages and data to go on with, as the refusal of a resumed run names it; empty: none but that of
-    the checkpoint."""
+    """State of code, packages and data to go on with, as the refusal of a resumed run names it; empty: that of the
+    checkpoint."""
 
     def __post_init__(self) -> None:
         within(1, STEPS, every=self.every, keep=self.keep)
@@ -120,15 +125,19 @@ class Run:
     checkpoint: Checkpoint
     warm_start: WarmStart
     seed: int
+    """Seed of every random stream."""
     steps: int
+    """Updates of the run's own algorithm, after its warm start."""
     extend: int = 0
     """Largest number of extensions of a warm start, each of which doubles `steps` (rlx/run/warm_result.py)."""
     policies: Mapping[str, Other] = field(default_factory=dict)
-    """Policies of agents that the run does not train, by agent; `agent` is the one of an environment with one alone."""
+    """Policies of agents that the run does not train (+policy@policies.AGENT=frozen); the run's own policy plays all
+    others. `agent` is the agent of an environment with a single one."""
     max_error_share: float
-    """More episodes of a step than this share ending in an error stop the run."""
+    """Largest share of a step's episodes that may end in an error; more of them stop the run."""
     objective: str | tuple[str, ...] | None = None
-    """Metrics that a sweeper optimises (rlx/commands/objective.py)."""
+    """Objective for a sweeper that optimises (`rlx train -m hydra/sweeper=optuna`): the name of a metric of evaluation
+    or training, such as eval/reward or success/mean, or a list of names."""
     folder: Path
     config: Mapping[str, Any]
     words: tuple[str, ...] = ()

@@ -43,9 +43,9 @@ class Calculator:
     max_length: int = 64
     """Digits, points, operators, parentheses and the `=` of an expression, together: buttons that are pressed."""
     max_depth: int = 3
-    """Parentheses within each other that buttons open."""
+    """Depth of nested parentheses on the calculator's buttons."""
     points: bool = True
-    """Add a button for a decimal point."""
+    """Add a button for the decimal point."""
 
     def __post_init__(self) -> None:
         within(2, 200, max_length=self.max_length)

@@ -21,9 +21,11 @@ class Lend(WrappedEnvironment):
     """The environment `env`, whose agent may also call `tool`; what comes of it can be lent another."""
 
     env: Environment
+    """Environment that the tool is lent to."""
     tool: Tool
+    """Tool, and the limits of one call."""
     max_calls: int | None = None
-    """Calls an episode may have; one more is told so. Null: any number."""
+    """Limit of calls in an episode; a further call gets an error message; null: no limit."""
     reward_call: float = 0.0
     """Reward of a call; GEM's `tool_reward` (Liu et al. 2025, arXiv:2510.01051)."""
     reward_success: float = 0.0
@@ -31,7 +33,7 @@ class Lend(WrappedEnvironment):
     lambda_call: float = 0.0
     """Cost of a call."""
     lambda_token: float = 0.0
-    """Cost of a token of what it says."""
+    """Cost of a token of tool output."""
     lambda_error: float = 0.0
     """Cost of a call that fails, beside that of the call."""
 

@@ -72,19 +72,21 @@ class Python(Tool):
     verb: ClassVar[Verb] = Verb(name="python", description="run Python", argument="code")
 
     interpreter: Literal["monty", "cpython"] = "monty"
+    """Interpreter: monty (fast, a subset of Python) or cpython (full Python, contained by the kernel)."""
     seconds: float = 1.0
-    """Limit of processor time. By the clock a call may take ten times as long, and a minute."""
+    """Limit of processor time in seconds; by the clock ten times as long and a minute."""
     memory_mb: int = 32
+    """Memory limit in MB."""
     depth: int = 500
     """Depth limit of nested calls, and of nested values in the output (monty)."""
     sleep: float = 0.0
-    """Time limit of sleep, in seconds (monty); with cpython a thread may sleep for `seconds`."""
+    """Time limit of sleep, in seconds (monty; with cpython a thread may sleep for `seconds`)."""
     max_characters: int = 1000
     """Length limit of the code, and of the output unless `output_characters` says another."""
     output_characters: int | None = None
-    """Length limit of the output; None: `max_characters`."""
+    """Length limit of the output; null: `max_characters`."""
     processes: int = 2
-    """Sandboxes kept warm and shared by all calls; with cpython, calls that run at once."""
+    """Number of warm sandboxes, shared by all episodes; number of concurrent calls with cpython."""
     fenced: bool = True
     """Remove a Markdown fence around the whole code."""
     truncate: bool = False

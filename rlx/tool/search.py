@@ -32,12 +32,14 @@ class Search(Tool):
     verb: ClassVar[Verb] = Verb(name="search", description="search pages for words", argument="words")
 
     pages: Pages
+    """Pages to search; your own file: {_target_: rlx.tool.search.read_pages, path: FILE.jsonl}."""
     top_k: int = 3
-    """Number of pages that are shown, at most."""
+    """Pages that are shown, at most."""
     max_characters: int = 300
-    """Characters of each page that are shown, at most."""
+    """Characters of a page that are shown."""
     search_url: Address | None = None
-    """Server that is asked instead of `pages`: `rlx serve retriever`, or any other of Search-R1's protocol."""
+    """Server that is asked instead of the pages, such as http://127.0.0.1:8000: `rlx serve retriever`, or any other
+    of Search-R1's protocol; null: none."""
     timeout: float = TIMEOUT
     """Seconds of one try to ask the server."""
 

@@ -14,8 +14,11 @@ from tests.errors import raises_naming
 def test_one_key_is_told_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parents[2])
     told = describe_keys(["algo=grpo", "algo.eps=1e-4", "algo.eps"]).splitlines()
-    assert told[:4] == ["algo.eps=0.0001", "  Constant added to the divisor.", "  type     a number", "  default  1e-6"]
-    assert told[4].startswith("  defined  conf/algo/grpo.yaml:")
+    assert told[:2] == ["algo.eps=0.0001", "  Constant added to the divisor."]
+    assert told[2:4] == ["  type     a number", "  default  1e-06"]
+    assert told[4] == "  defined  by its target's own default"
+    told = describe_keys(["algo=grpo", "algo.num_prompts"]).splitlines()
+    assert told[-1].startswith("  defined  conf/algo/grpo.yaml:")
 
 
 def test_a_group_is_told_with_its_option_and_all_its_keys() -> None:
@@ -32,10 +35,11 @@ def test_everything_fits_80_columns() -> None:
     assert max(map(len, told.splitlines())) <= 80
 
 
-def test_what_a_file_leaves_out_is_named(tmp_path: Path) -> None:
-    (tmp_path / "track").mkdir()
-    (tmp_path / "track" / "mine.yaml").write_text("# Mine\n_target_: rlx.record.track.Track\nproject: x\n")
-    told = describe_keys(["track=mine", "track"], tmp_path)
-    assert "It also takes +track.mode" in told
+def test_an_argument_whose_default_is_no_plain_value_is_named(tmp_path: Path) -> None:
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env" / "mine.yaml").write_text("# Mine\n_target_: rlx.env.countdown.countdown.Countdown\n")
+    told = describe_keys(["env=mine", "env"], tmp_path)
+    assert "It also takes +env.python." in told
+    assert "env.lambda_call=0.02\n      Cost of a tool call." in told
     with raises_naming(ConfigError, "-cd /nowhere:", "folder"):
         describe_keys([], Path("/nowhere"))

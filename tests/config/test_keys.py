@@ -1,4 +1,4 @@
-"""What keys mean: the comments of the files that define them."""
+"""Meanings of keys: texts of their parameters, and remarks of the files that set them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 from rlx.config.compose import ConfigError, compose_sources
 from rlx.config.folders import shipped_folder
-from rlx.config.keys import Key, borrow_comment, find, kind_of, list_keys, read_meanings
+from rlx.config.keys import Key, describe_type, find, list_keys, parameter_of, read_meanings
+from rlx.config.signature import signature
 from tests.errors import raises_naming
 
 CONF = shipped_folder("conf")
@@ -27,23 +28,26 @@ def test_every_key_of_the_launcher_says_what_it_means() -> None:
     assert all(meaning.text for meaning in said.values())
 
 
-def test_a_key_is_told_where_it_is_defined_with_the_value_it_has_there() -> None:
+def test_a_default_of_the_source_has_no_file() -> None:
     key = keys_of("algo.optimizer.num_epochs=7")["algo.optimizer.num_epochs"]
-    assert (key.value, key.kind, key.meaning.written) == (7, "an integer", "1")
-    assert key.meaning.text == "Passes over each batch."
-    file, line = key.meaning.file, key.meaning.line
-    assert file == CONF / "algo" / "optimizer" / "default.yaml"
-    assert file.read_text().splitlines()[line - 1].strip() == "num_epochs: 1"
+    assert (key.value, key.kind, key.meaning.written, key.meaning.file) == (7, "an integer", "1", None)
+    assert key.meaning.text == "Passes over each batch (the inner epochs of PPO)."
 
 
-def test_what_a_file_inherits_it_means_too_and_what_it_says_itself_comes_first() -> None:
+def test_a_key_of_a_file_has_its_place_and_the_file_s_remark() -> None:
     keys = keys_of("env=countdown_product", "hardware=cpu_vllm", "+model/lora=r32")
     assert keys["env.numbers"].meaning.file == CONF / "env" / "countdown_product.yaml"
-    assert keys["env.low"].meaning.file == CONF / "env" / "countdown.yaml"
-    assert keys["env.low"].meaning.text == "smallest number"
-    assert keys["hardware.engine_memory"].meaning.text.startswith("Share of the machine's memory")
-    assert keys["model.lora.rank"].meaning.text == "rank of the two matrices"
-    assert keys["warm_start.algo.num_prompts"].meaning.file == CONF / "algo" / "tool_sft.yaml"
+    assert keys["env.python.interpreter"].meaning.file == CONF / "env" / "countdown.yaml"
+    assert keys["env.low"].meaning.text == "Smallest number."
+    memory = keys["hardware.num_slots"].meaning
+    assert memory.text.startswith("Completions that are decoded at the same time by one engine.")
+    assert keys["model.lora.rank"].meaning.text == "Rank of the two matrices."
+    file, line = (place := keys["warm_start.algo.num_prompts"].meaning).file, place.line
+    assert file == CONF / "algo" / "tool_sft.yaml"
+    assert file.read_text().splitlines()[line - 1].strip() == f"num_prompts: {place.written}"
+    recipe = keys_of("model/recipe=nano")["model.recipe.warm_doublings"].meaning.text
+    assert recipe.startswith("Doublings of")
+    assert recipe.endswith("the model knows no new words")
 
 
 def test_references_are_told_as_they_are_written() -> None:
@@ -62,20 +66,28 @@ def test_comments_stand_above_or_beside_and_a_files_own_is_no_keys(tmp_path: Pat
     assert read_meanings(file) == {}
 
 
-def test_a_key_without_a_comment_borrows_that_of_the_same_call(tmp_path: Path) -> None:
-    assert borrow_comment("rlx.algo.parts.Optimizer", "betas").startswith("Decay of AdamW's running means")
-    assert borrow_comment("rlx.algo.parts.Optimizer", "nothing") == ""
+def test_a_user_s_option_has_all_keys_of_its_call_with_their_meanings(tmp_path: Path) -> None:
     (tmp_path / "track").mkdir()
-    (tmp_path / "track" / "mine.yaml").write_text("# Mine\n_target_: rlx.record.track.Track\nproject: x\n")
-    keys = keys_of("-cd", str(tmp_path), "track=mine")
-    assert keys["track.project"].meaning.text == "W&B project."
+    (tmp_path / "track" / "mine.yaml").write_text("# Mine\n_target_: rlx.record.track.Track\n# Ours\nproject: x\n")
+    keys = keys_of("-cd", str(tmp_path), "track=mine", "track.entity=us")
+    assert keys["track.project"].meaning.text == "W&B project. Ours"
+    assert (keys["track.entity"].value, keys["track.timeout"].value) == ("us", 20.0)
     assert keys["track"].meaning.text == "Mine"
 
 
+def test_a_function_states_meanings_below_args_or_in_the_class_that_it_returns() -> None:
+    parameters = signature("rlx.algo.grpo.grpo").parameters
+    assert parameters["num_samples"].text == "Episodes a task."
+    assert parameters["gamma"].text.startswith(
+        "Discount of a turn's return-to-go, compared with the same turn of the gro"
+    )
+    assert parameters["num_prompts"].text == "Batch size in tasks a step."
+
+
 def test_types_are_in_words() -> None:
-    assert kind_of("rlx.hardware.profile.Hardware", "device") == "cpu or cuda"
-    assert kind_of("rlx.hardware.profile.Hardware", "nothing") == ""
-    assert kind_of("nowhere.Nothing", "x") == ""
+    assert describe_type(parameter_of("rlx.hardware.profile.Hardware", "device")) == "cpu or cuda"
+    assert describe_type(parameter_of("rlx.hardware.profile.Hardware", "nothing")) == ""
+    assert describe_type(parameter_of("nowhere.Nothing", "x")) == ""
 
 
 def test_a_key_that_is_not_there_is_told_with_what_may_have_been_meant() -> None:

@@ -5,7 +5,7 @@ Options of different groups share a composition, which takes 0.2 seconds; the na
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import zip_longest
@@ -15,8 +15,9 @@ import pytest
 
 from rlx.commands.guide import how_chosen
 from rlx.config.build import build_part
+from rlx.config.check import SPECIAL
 from rlx.config.compose import compose_sources
-from rlx.config.folders import every_group, list_options, shipped_folder
+from rlx.config.folders import every_group, list_options, merge_layers, read_layers, shipped_folder
 from rlx.config.keys import Source, list_keys
 from rlx.config.signature import signature
 from rlx.env.foreign.foreign import Foreign
@@ -69,6 +70,43 @@ def test_every_key_of_every_option_has_a_meaning_and_a_type(words: tuple[str, ..
     for key in list_keys(*composed(words)):
         assert key.meaning.text, f"{key.path} has no meaning"
         assert key.kind, f"{key.path} has no type"
+
+
+def test_no_key_of_an_option_repeats_its_default() -> None:
+    """A preset repeats some on purpose: it states a paper's values, whatever the defaults become."""
+    for group in (group for group in GROUPS if group not in PRESETS):
+        for name in list_options(group, [CONF]):
+            below, tree = read_layers(group, name)
+            option = with_numbers(merge_layers(below, tree))
+            shorter = {path: merge_layers(below, without(tree, path)) for path in paths_in(tree)}
+            repeated = [path for path, keys in shorter.items() if with_numbers(keys) == option]
+            assert not repeated, f"conf/{group}/{name}.yaml: leave out {repeated}"
+
+
+def with_numbers(value: Any) -> Any:
+    """Return a value with floats for texts such as 1e-6, which Hydra reads as numbers."""
+    if isinstance(value, dict):
+        return {key: with_numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [with_numbers(item) for item in value]
+    with suppress(ValueError):
+        return float(value) if isinstance(value, str) else value
+    return value
+
+
+def paths_in(tree: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the paths of all keys but targets."""
+    for key, value in tree.items() if isinstance(tree, dict) else ():
+        if key not in SPECIAL:
+            yield (*above, key)
+            yield from paths_in(value, (*above, key))
+
+
+def without(tree: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    """Return a tree without the key at a path."""
+    first, *rest = path
+    others = {key: value for key, value in tree.items() if key != first}
+    return {**others, first: without(tree[first], tuple(rest))} if rest else others
 
 
 @cache

@@ -43,13 +43,14 @@ class BabyAI(Environment):
     """Missions: GoTo, PickUp, Open, PutNext, PickUpSeqGoTo, GoToRedBall, GoToRedBallGrey, GoToRedBlueBall, PickupDist
     or UnlockPickup."""
     held_out: bool = False
-    """Missions of the Test levels, which name held-out pairs of colour and object alone; other missions never do."""
+    """Use missions of the Test levels: these name only held-out pairs of colour and object, which other missions
+    never name."""
     num_distractors: int = 3
-    """Things beside those of the mission; some may be like these."""
+    """Number of objects beside the mission's, 0 to 12; some may equal these (papers: 0, 3, 5 or 8)."""
     penalty: float = 1.0
-    """Price of an invalid turn, which takes no time."""
+    """Price of an invalid turn, which does not advance the environment."""
     max_penalty: float | None = 10.0
-    """Largest sum of penalties of an episode; None: no limit."""
+    """Largest sum of penalties of an episode; null: no limit, and an untrained agent may reach -33."""
     max_invalid: int = 5
     """Invalid turns in a row that end an episode."""
     noise: float = 0.0
@@ -57,6 +58,7 @@ class BabyAI(Environment):
     num_noisy: int = 4
     """Moves of a demonstration that may be random."""
     num_test: int = 200
+    """Test tasks, at most."""
 
     def __post_init__(self) -> None:
         if self.level not in LEVELS:

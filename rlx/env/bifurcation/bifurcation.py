@@ -42,39 +42,44 @@ class Bifurcation(Environment):
     reward_only_keys: ClassVar = ("num_test",)
 
     num_doors: int = 6
+    """Doors of an episode."""
     num_moves: int = 3
+    """Number of moves at a door: the first of left, right, up, open, go, swap."""
     num_letters: int = 3
-    """Letters of doors; the n-th letter stands for move n, counted round."""
+    """Number of letters on doors; letter n stands for move n, cyclically."""
     critical: tuple[int, ...] = (2, 5)
-    """Critical doors, from 1."""
+    """Numbers of the critical doors, from 1; at all other doors every move has the same effect."""
     cycles: tuple[int, ...] = (4,)
-    """Other doors at which one move, drawn for each task, leads back to the door before."""
+    """Doors at which one move, drawn for each task, leads back to the door before."""
     slip: float = 0.1
-    """Probability that a critical door turns a mark round."""
+    """Probability that a critical door inverts the result of a move."""
     alignment: float = 0.5
-    """Probability that a door has a hint exactly if it is not critical; else it has one exactly if it is critical."""
+    """Dial between entropy and criticality. 1: only non-critical doors have hints, so a policy that follows hints is
+    unsure at critical doors; 0: only critical doors have hints; between: share of doors that follow the rule of 1."""
     misleading: float = 0.5
-    """Share of the hints at critical doors that are wrong."""
+    """Share of wrong hints at critical doors, where the policy is then sure and wrong."""
     aliased: bool = True
-    """Hide the marks and the number of the turn from the agent."""
+    """Hide the agent's marks and the turn's number from it, so that states of different values look the same."""
     end: End = "mean"
-    """Reward of the last door: mean of the marks, or 1 where all are right."""
+    """Reward of the last door: mean of the marks of critical doors, or 1 if all are right."""
     mark_reward: float = 0.1
-    """Reward for a right mark, at once; a loop takes it back."""
+    """Immediate reward for a right mark; a cycle takes it back."""
     stop_reward: float | None = 0.3
-    """Reward of the action `stop`; null: there is no such action."""
+    """Reward of the action stop, which ends the episode; null: no such action."""
     invalid_penalty: float = 0.1
     """Price of a turn that is no action."""
     long_word: int = 3
-    """Repetitions of the last move's word in its name, as in up_up_up."""
+    """Repetitions of the last move's word in its name (up_up_up), so that turns differ in tokens."""
     max_turns: int = 12
+    """Turns of an episode."""
     expert: Literal["habit", "right"] = "habit"
-    """Policy of demonstrations: habit follows hints, right always makes the right move."""
+    """Policy of demonstrations: habit follows hints, right makes the right moves."""
     sureness: float = 0.9
-    """Probability that the habit follows a hint."""
+    """Probability that the habit follows a hint; else it makes any move."""
     stops: float = 0.05
     """Probability that the habit stops, at any door but the first."""
     num_test: int = 200
+    """Test tasks, at most."""
 
     def __post_init__(self) -> None:
         within(1, MOST_DOORS, num_doors=self.num_doors)

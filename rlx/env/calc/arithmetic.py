@@ -26,8 +26,9 @@ class Arithmetic(NumberQuestions):
     """The reward is 1 for the exact value."""
 
     digits: int = 5
-    """Largest number of digits of an operand."""
+    """Largest number of digits of a number."""
     min_operations: int = 2
+    """Smallest number of operations."""
     max_operations: int = 4
     """Largest number of operations in training."""
     test_operations: int = 6
@@ -39,7 +40,7 @@ class Arithmetic(NumberQuestions):
     parentheses: float = 0.3
     """Probability that a part of an expression is in parentheses."""
     places: int = 3
-    """Decimals that a value may have."""
+    """Largest number of decimals of a value."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -39,14 +39,15 @@ class CalcCountdown(CalcQuestions):
     digits: int = 4
     """Largest number of digits of a number."""
     min_operations: int = 3
+    """Smallest number of operations; a question has one number more."""
     max_operations: int = 3
-    """A question has one number more."""
+    """Largest number of operations."""
     parentheses: float = 0.3
     """Probability that a part of the hidden expression is in parentheses."""
     places: int = 3
-    """Decimals that a target may have."""
+    """Largest number of decimals of a target."""
     max_wrong: int = 3
-    """Wrong expressions before the right one in a demonstration, at most."""
+    """Largest number of wrong expressions before the right one in a demonstration."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -36,18 +36,18 @@ class CalcQuestions(DrawnQuestions):
     """Training questions: a set of so many draws, the same for every seed; what is drawn twice is in it twice. Null:
     endless ones, drawn for the seed."""
     num_test: int = 2000
-    """Test questions; a hash of the question keeps them out of training."""
+    """Number of test questions, the same for every seed; a hash of the question keeps them out of training."""
     max_rounds: int = 20
-    """Turns that may pass before the answer: calls and invalid ones. The player counts them."""
+    """Turns before the answer: calls of the calculator and invalid turns."""
     calculator: Calculator | None = field(default_factory=Calculator)
-    """Tool that is lent to the agent; null: none."""
+    """Calculator for the agent; null: none."""
     expert: Literal["worked", "any"] = "worked"
     """Expert of the demonstrations: worked does what the question needs; any calculates anything and answers anything,
     which shows how to act and nothing that helps."""
     any_calls: int = 2
-    """Calls that any shows before it answers, at most."""
+    """Largest number of calls in a demonstration of expert=any."""
     any_known: float = 0.0
-    """Share of what any shows that is right, and without a call: what is known without a calculator."""
+    """Share of expert=any's demonstrations that give the right answer without a call."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -27,13 +27,13 @@ class CalcSudoku(CalcQuestions):
     """The reward is 1 for the whole grid: the digits that an answer ends with, and what may stand between them."""
 
     size: int = 6
-    """Rows, columns and digits, in training: 4, 6 or 9."""
+    """Rows, columns and digits in training: 4, 6 or 9."""
     clues: int = 20
-    """Cells that are filled, in training."""
+    """Cells that are filled in training."""
     test_size: int = 4
-    """Rows, columns and digits, in tests."""
+    """Rows, columns and digits in tests: 4, 6 or 9."""
     test_clues: int = 8
-    """Cells that are filled, in tests."""
+    """Cells that are filled in tests."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -37,14 +37,14 @@ class GSM8KStar(NumberQuestions, SourcedQuestions):
     """Questions whose reward is 1 for the exact number."""
 
     kinds: tuple[str, ...] | None = None
-    """Kinds of problems, drawn evenly, the same in both splits (source=generated); None: the stories, split by
-    template (rlx.env.calc.stories)."""
+    """Kinds of problems, drawn evenly and the same in both splits, such as [gain, loss, groups, share, bill, change,
+    way, discount, age, part]; null: the 104 stories, split by template (source=generated)."""
     high: int = 20
     """Approximate size of numbers before they are scaled (source=generated)."""
     largest: int = 10**6
     """Largest number of a story."""
     table: str | None = "main"
-    """Table of the data set; null: it has one."""
+    """Table of the data set; null: the data set has only one."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -31,7 +31,7 @@ class Count(NumberQuestions):
     symbols: str = SYMBOLS
     """Symbols of the rows; each question has two to four of them."""
     length: int = 20
-    """Largest number of symbols of a row."""
+    """Largest number of symbols in a row."""
     words: float = 0.9
     """Share of questions in words; the others are a formula."""
 
@@ -71,9 +71,9 @@ class Repeat(CalcQuestions):
     """The reward is 1 for all of it, and nothing else, blanks aside."""
 
     symbols: str = SYMBOLS
-    """Symbols of the rows."""
+    """Symbols that rows are made of."""
     length: int = 3
-    """Largest number of symbols of a row."""
+    """Largest number of symbols in a row."""
     times: int = 20
     """Largest number of repetitions."""
 

@@ -61,27 +61,30 @@ class Countdown(Environment):
     """Keys that leave demonstrations as they are: supervised warm starts are shared over them."""
 
     numbers: tuple[int, ...] = (3, 4)
-    """Counts of numbers in a problem: one of these, drawn evenly."""
+    """Numbers per problem: one of these, drawn evenly (each from 2 to 6)."""
     low: int = 1
     """Smallest number."""
     high: int = 99
     """Largest number."""
     target_low: int = 10
+    """Smallest target."""
     target_high: int = 100
+    """Largest target."""
     require_product: bool = False
     """Keep only problems that sums and differences do not solve: every solution needs * or /."""
     source: Literal["generated", "hub"] = "generated"
-    """Problems of the ranges above, or those of the data set below."""
+    """Source of the problems: generated (seeded problems of the ranges above) or hub (the data set below, taken as
+    it comes)."""
     hub: str = "asingh15/countdown_tasks_3to4"
-    """Name, folder or jsonl file of the data set (source=hub). Its problems are taken as they come, if solvable."""
+    """A data set's name, a folder or a jsonl file with columns nums and target (source=hub)."""
     num_test: int = 500
-    """Test problems, the first of a stream that no seed changes."""
+    """Test problems, the same for every seed; a hash of the problem keeps them out of training."""
     max_rounds: int = 8
-    """Turns without an answer: tool calls and invalid ones. One more ends the episode, truncated; the player counts."""
+    """Tool calls and invalid turns an episode may have; one more ends it, truncated."""
     max_wrong: int = 7
-    """Wrong candidates before the right one in a demonstration, at most."""
+    """Largest number of wrong candidates before the right one in a demonstration."""
     verifier: Literal["binary", "format"] = "binary"
-    """R_correct of a wrong answer: binary 0, format 0.1."""
+    """Reward of a wrong answer: binary 0, format 0.1; a right one has 1."""
     lambda_call: float = 0.02
     """Cost of a tool call."""
     lambda_token: float = 0.0
@@ -89,10 +92,11 @@ class Countdown(Environment):
     lambda_error: float = 0.1
     """Cost of a call that fails."""
     lambda_mismatch: float = 0.3
-    """Cost of a mismatch."""
+    """Cost of answering although the latest observation is not the target."""
     count_malformed: bool = True
-    """Count a call that the protocol could not read (an unclosed `<python>`, say) as a call and as a failed call."""
+    """Count a call that could not be read (an unclosed <python>, say) as a failed call."""
     python: Python = field(default_factory=lambda: Python(max_characters=300))
+    """The Python interpreter and the limits of one call."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "numbers", tuple(self.numbers))

@@ -57,34 +57,37 @@ class Foreign(Environment):
     answer_form: ClassVar = "turn"
 
     adapter: Module
+    """Module that plays the environments of the package."""
     task: str
-    """Name of the environment in the package."""
+    """Id of the environment in the package, such as GEM's game:Sokoban-v0-easy or TextArena's Wordle-v0."""
     package: Module = ""
     """Name of the package for pip."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """The task's own, as the package names them."""
+    """The environment's own options, as the package names them: +env.options.max_turns=5."""
     form: str | None = None
-    """Form of a turn, such as `[...]`: text that does not contain its beginning is wrapped in it."""
+    """Form of a turn; text that does not contain its beginning is wrapped in it; null: pass turns on unchanged."""
     python: Program | None = None
     """An interpreter that has the package; null: this one."""
     contained: Switch = True
-    """Contain an episode's process by the kernel: no network, no process, no file outside its private /tmp."""
+    """Containment of an episode's process by the kernel: no network, no processes, no files but its own /tmp; false:
+    what a model wrote may run with all that you may do, for packages that run code, grade in a pool of processes or
+    ask servers."""
     files: Annotated[tuple[str, ...], CONSENT] = ()
-    """Folders that the package reads beside its own, such as data sets; an episode may read them, and no others."""
+    """Folders that the package reads beside its own, such as data sets: [~/nltk_data]; an episode sees no others."""
     replayable: bool = True
-    """The same seed and the same turns are always answered alike."""
+    """The same seed and actions always give the same answers; false: no replay and no forks."""
     seconds: float = 10.0
-    """For a turn."""
+    """Seconds for a turn; what takes longer ends its episode as an error."""
     seconds_to_begin: float = 60.0
-    """For an episode to begin."""
+    """Seconds for an episode to begin."""
     success_at: float = 1.0
     """Reward of a whole episode from which on it is a success, where the adapter says nothing of that."""
     num_test: int = 500
-    """Test tasks, which are the seeds from 0; training has those after them."""
+    """Test tasks: the seeds from 0; training has those after them."""
     num_tasks: int | None = None
     """Tasks that there are, where a seed is the number of one; null: no end of them."""
     max_rounds: int | None = None
-    """Turns that may pass without ending an episode, beside the package's own limit."""
+    """Limit of turns beside the environment's own; null: no other limit."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "files", tuple(self.files))
@@ -198,7 +201,12 @@ class Taskset(Foreign):
     """Environment of a package that imports the module its task names, and what its options name."""
 
     task: Module
+    """A taskset by its id there, or the name of a package; options are its environment's:
+    +env.options.taskset.split=train. The default is the one for an agent of text that verifiers ships, with the game
+    Wordle-v0 unless +env.options.taskset.game says another: it needs `verifiers[ta]` and two data sets of nltk,
+    which it downloads."""
     options: ForeignOptions = field(default_factory=dict)
+    """The task's own, as the package names them."""
 
 
 class ForeignEpisode(Episode):

@@ -34,9 +34,9 @@ class Crossing(Game):
     """A game with words that are laid so."""
 
     num_words: int = 5
-    """Words of a puzzle."""
+    """Words of a puzzle, 10 at most."""
     shortest: int = 3
-    """Letters that they have at least."""
+    """Letters that a word has at least, 3 to 8."""
     longest: int = 5
     """Letters that they have at most. The board is one and a half times as wide as the longest word drawn."""
     random: bool = False

@@ -28,7 +28,7 @@ class Crosswords(Crossing):
     stream: ClassVar = "crosswords"
 
     max_turns: int = 100
-    """Turns of a game."""
+    """Turns of a game; no puzzle has more letters."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -40,7 +40,7 @@ class FifteenPuzzle(Game):
     max_turns: int = 20
     """Slides of a game."""
     distance: int | None = None
-    """A start is a number of random slides from the end, evenly from 1 to this one; null: to `max_turns`."""
+    """A start is a number of random slides from the end, evenly from 1 to this one; null: to max_turns."""
     random: bool = False
     """Each task has a number of rows and of slides of its own."""
 

@@ -35,7 +35,7 @@ class Game2048(Game):
     stream: ClassVar = "game_2048"
 
     target: int = 128
-    """The tile to reach, a power of two. A turn brings a tile of 2 or, one in ten, of 4."""
+    """The tile to reach, a power of two; a turn brings a tile of 2 or, one in ten, of 4."""
     size: int = 4
     """Rows, and columns."""
     max_turns: int = 100

@@ -31,11 +31,11 @@ class GuessTheNumber(Game):
     high: int = 50
     """Largest number."""
     max_turns: int = 10
-    """Guesses of a game."""
+    """Largest number of guesses of a game."""
     random: bool = False
-    """Each task has a range and a number of guesses of its own."""
+    """Draw the range and the number of guesses for each task."""
     expert: Literal["halving", "any"] = "halving"
-    """Expert of demonstrations: halving guesses the middle of what is left, any guesses any number that is left."""
+    """Expert of demonstrations: halving guesses the middle of the remaining range, any a random number in it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

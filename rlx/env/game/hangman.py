@@ -28,7 +28,7 @@ class Hangman(Game):
     stream: ClassVar = "hangman"
 
     length: int = 5
-    """Letters of the word."""
+    """Letters of the word, 3 to 8."""
     max_turns: int = 20
     """Turns of a game."""
     random: bool = False

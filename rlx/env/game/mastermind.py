@@ -38,11 +38,11 @@ class Mastermind(Game):
     length: int = 4
     """Digits of the code."""
     highest: int = 6
-    """The digits are from 1 to this one."""
+    """The digits are from 1 to this one, 9 at most."""
     repeats: bool = False
     """A digit may stand in the code more than once."""
     max_turns: int = 20
-    """Guesses of a game."""
+    """Largest number of guesses of a game."""
     random: bool = False
     """Each task has a length, a highest digit and a number of guesses of its own."""
 

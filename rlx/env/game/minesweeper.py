@@ -40,9 +40,9 @@ class Minesweeper(Game):
     stream: ClassVar = "minesweeper"
 
     rows: int = 8
-    """Rows of the board."""
+    """Rows of the board, 3 to 10."""
     cols: int = 8
-    """Columns of the board."""
+    """Columns of the board, 3 to 10."""
     num_mines: int = 10
     """Mines on it. None is where one begins, nor next to it."""
     max_turns: int = 20

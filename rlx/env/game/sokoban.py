@@ -50,9 +50,9 @@ class Sokoban(Game):
     num_boxes: int = 2
     """Boxes, and targets; none is on a target at the start."""
     max_turns: int = 30
-    """Moves of a game; they suffice."""
+    """Largest number of moves of a game; every room can be solved within it."""
     random: bool = False
-    """Each task has a size, a number of boxes and of moves of its own."""
+    """Draw the size, the number of boxes and the number of moves for each task."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -40,8 +40,8 @@ class Sudoku(Game):
     clues: int = 40
     """Cells filled at the start; more of them where no puzzle with one solution was found, as the grade forbids it."""
     grade: int = 3
-    """The hardest step that a puzzle may take. 1: a cell for which one digit is left; 2: a digit for which a row, a
-    column or a box has one cell left; 3: a search."""
+    """The hardest step that a puzzle may take: 1, a cell for which one digit is left; 2, a digit for which a row,
+    column or box has one cell left; 3, a search."""
     max_turns: int = 60
     """Turns of a game."""
     random: bool = False

@@ -30,12 +30,12 @@ class TowerOfHanoi(Game):
     stream: ClassVar = "tower_of_hanoi"
 
     num_disks: int = 4
-    """Disks."""
+    """Number of disks."""
     max_turns: int = 20
     """Moves of a game."""
     scattered: bool = True
-    """Disks start on any towers. Otherwise all are on tower A, a single task for each number of disks: both splits are
-    the same then."""
+    """Disks start on any towers; false: all on tower A, a single task for each number of disks, the same in both
+    splits."""
     random: bool = False
     """Each task has a number of disks and of moves of its own."""
 

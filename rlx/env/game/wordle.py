@@ -25,11 +25,11 @@ class Wordle(Game):
     stream: ClassVar = "wordle"
 
     length: int = 5
-    """Letters of the word."""
+    """Letters of the word, 3 to 8."""
     max_turns: int = 20
-    """Guesses of a game."""
+    """Largest number of guesses of a game."""
     random: bool = False
-    """Each task has a word of 3, 4 or 5 letters, and five guesses for each letter."""
+    """Draw words of 3, 4 or 5 letters, with five guesses per letter."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -42,12 +42,13 @@ class Portion:
     """A part: an environment, its weight and its protocol."""
 
     env: Environment
+    """Environment of the part."""
     weight: float = 1.0
-    """Tasks of it, in relation to the other parts' weights; of 0 it is evaluated, and never trained on."""
+    """Share of training tasks, relative to the other parts; 0: evaluate this part and never train on it."""
     protocol: Dialect | None = None
-    """Protocol of the part; null: the run's."""
+    """Protocol of this part; null: the run's protocol."""
     tested: bool = True
-    """Evaluate the part too; False: it is trained on alone."""
+    """Evaluate this part too; false: train on it alone."""
 
     def __post_init__(self) -> None:
         within(0.0, LARGEST, weight=self.weight)
@@ -58,13 +59,14 @@ class Mixture(Environment):
     """Every task is of one part, and whatever is asked about it is asked of that part (rlx.world)."""
 
     parts: Mapping[str, Portion]
+    """Parts of the mixture, each with its weight and its protocol."""
     even_test: bool = False
     """Take as many test tasks of one part as of another, until the smaller part has no more, whatever their weights."""
     curriculum_floor: float | None = None
-    """Share of its weight that a part keeps if it is never or always solved (rlx.env.mixed.curriculum); null: all of
-    it."""
+    """Curriculum: share of its weight that a part keeps when it is never or always solved, such as 0.1; null: fixed
+    weights."""
     curriculum_decay: float = 0.9
-    """Decay per step of the success counts of the parts."""
+    """Decay per step of each part's success counts."""
 
     # where an expert plays, nothing is chosen
     reward_only_keys: ClassVar = ("even_test", "curriculum_floor", "curriculum_decay")

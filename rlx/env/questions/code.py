@@ -34,11 +34,14 @@ class Code(SourcedQuestions):
     answer_form: ClassVar = "program"
 
     reward: Literal["all", "share"] = "all"
+    """Reward of a program: all (1 for a program that passes all tests) or share (the share of tests that it passes)."""
     max_tests: int = 12
-    """Tests that are run: those with the longest inputs."""
+    """Tests of a data set's problem that are run: those with the longest inputs."""
     answer_key: str = "tests"
-    """The data set's column of tests."""
+    """The data set's column of tests: {"inputs": [...], "outputs": [...]}, with an "fn_name" or not, or a list of
+    assertions."""
     python: Python = field(default_factory=lambda: Python(seconds=2.0, memory_mb=256, max_characters=20_000))
+    """The Python sandbox that programs are run in, and the limits of one test."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -233,6 +233,13 @@ def pages(
     relations: Sequence[str] | None = None,
     sizes: Mapping[str, int] | None = None,
 ) -> list[str]:
-    """All pages of a world, for a search."""
+    """All pages of a world, for a search.
+
+    Args:
+        world: Number of the invented world.
+        names: Words of the names: invented, or known (to the embedded model).
+        relations: Relations of the world, by name; null: all that suit its names.
+        sizes: Numbers of names by kind, where they differ from the default.
+    """
     made = make_world(world_of(world, names, relations, sizes))
     return [made.page(subject) for subject in made.facts]

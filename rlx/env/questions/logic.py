@@ -41,9 +41,9 @@ class Logic(DrawnQuestions):
     """The reward is 1 for the right one of yes and no."""
 
     depths: tuple[int, ...] = (0, 1, 2, 3)
-    """Rules in a row that a question needs: one of these, drawn evenly."""
+    """Number of chained rules that a question needs: one of these, drawn evenly."""
     num_distractors: int = 4
-    """Facts, and as many rules, that the question does not need."""
+    """Number of irrelevant facts, and of irrelevant rules."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

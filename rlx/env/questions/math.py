@@ -46,17 +46,18 @@ class Math(SourcedQuestions):
     """The reward is 1 for an answer that equals the key."""
 
     verify: Literal["numbers", "math_verify", "gem"] = "numbers"
-    """Comparison of an answer with the key: as exact numbers, by math-verify, or by GEM's rules (gem_scorer)."""
+    """Comparison of an answer with the key: numbers (exact), math_verify (needs math-verify) or gem (its rules;
+    needs math-verify)."""
     kinds: tuple[str, ...] = tuple(KINDS)
     """Kinds of problems, drawn evenly (source=generated)."""
     high: int = 20
-    """Approximate limit of the numbers (source=generated)."""
+    """Approximate size of the largest numbers (source=generated)."""
     seconds: float = 3.0
-    """Processor time for a judgement by math-verify; an answer that takes longer is wrong."""
+    """Seconds of processor time for a judgement by math_verify or gem; an answer that takes longer is wrong."""
     unworked: bool = False
     """Accept answers that leave operations undone, such as `1+2` or `6/2` for 3 (math-verify)."""
     contained: Switch = True
-    """Contain math-verify's process by the kernel."""
+    """Let the kernel contain the process of math_verify and gem; false: the process runs with your own rights."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -41,17 +41,19 @@ class WordQuestions(SourcedQuestions):
     discount: ClassVar = 0.9
 
     reward: Literal["f1", "em"] = "f1"
-    """Reward: for words in common with a right answer, or for an exact match alone."""
+    """Reward: f1 (word overlap with a right answer) or em (exact match); success is an exact match."""
     hops: tuple[int, ...] = (1, 2)
-    """Facts that a question needs, one of these, drawn evenly (source=generated)."""
+    """Facts that a question needs: one of these, drawn evenly, each from 1 to 4 (source=generated)."""
     world: int = 0
     """Number of the invented world (source=generated)."""
     names: Names = "invented"
-    """Words that names of the world are made of (source=generated)."""
+    """Words that the world's names are made of: invented, or known (to the embedded model) (source=generated)."""
     relations: tuple[str, ...] | None = None
-    """Relations of the world, by name; null: all that suit its names (source=generated)."""
+    """Relations of the world: born, birthday, job, school, teacher, place, country, ruler, author, year; null: all
+    that suit its names."""
     sizes: Mapping[str, int] | None = None
-    """Numbers of names by kind, for those that differ from the default (source=generated)."""
+    """Numbers of names where they differ from the default, such as {person: 60, town: 10}; kinds: person, town,
+    school, country, book."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -97,7 +99,7 @@ class QA(WordQuestions):
     """Questions with the pages that they need, or without."""
 
     context: Literal["given", "none"] = "given"
-    """Tell the pages that an answer needs with the question, or not."""
+    """Pages that the answer needs: given (they come with the question) or none."""
     num_distractors: int = 3
     """Pages given beside those that are needed (source=generated)."""
     context_key: str | None = None

@@ -43,11 +43,11 @@ class Questions(Environment):
     """A family of them: where they are from, and how an answer is judged."""
 
     reward_wrong: float = 0.0
-    """Reward of an answer that earns nothing: -1 teaches what not to say where returns are not normalised."""
+    """Reward of an answer with a score of 0; -1 punishes wrong answers."""
     num_test: int = 500
-    """Test questions, at most."""
+    """Largest number of test questions, which are the same for every seed."""
     max_rounds: int = 0
-    """Turns that may pass before the answer: calls of tools and invalid ones. The player counts them."""
+    """Turns before the answer: tool calls and invalid turns."""
 
     def __post_init__(self) -> None:
         within(1, MANY, num_test=self.num_test)

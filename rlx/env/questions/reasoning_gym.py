@@ -36,17 +36,18 @@ class ReasoningGym(Questions):
     """The reward is the score of the task's own data set, which may be a part of 1."""
 
     task: str = "leg_counting"
-    """Its name in reasoning-gym."""
+    """Name of the task in reasoning-gym: leg_counting, chain_sum, mini_sudoku …"""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """The task's own."""
+    """The task's own options: +env.options.min_terms=2."""
     size: int = 500
     """Questions of one of its data sets."""
     seed: int = 42
-    """Seed of the test's first data set."""
+    """Seed of the test's first data set; those of training are drawn for the run's seed, far from it."""
     seconds: float = 5.0
-    """Processor time for a judgement; an answer that takes longer is wrong."""
+    """Seconds of processor time for a judgement; an answer that takes longer is wrong."""
     contained: Switch = True
-    """Contain the processes that score answers by the kernel; some of them evaluate model text."""
+    """The kernel contains the processes that score answers; false: what a model wrote is evaluated with all that you
+    may do."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

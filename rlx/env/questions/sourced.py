@@ -24,19 +24,20 @@ class SourcedQuestions(DrawnQuestions):
     """A hash of a data set's question says to which split it belongs, unless the data set has one for the test."""
 
     source: Literal["generated", "hub"] = "generated"
-    """Questions of the project, or those of the data set below."""
+    """Source of the questions: generated (rlx makes them) or hub (the data set below)."""
     hub: str = ""
-    """Name, folder or jsonl file of the data set (source=hub)."""
+    """Name of a data set, a folder or a jsonl file (source=hub)."""
     table: str | None = None
-    """One of several tables of the data set, or a jsonl file in it; null: it has one (source=hub)."""
+    """Table of the data set, or a jsonl file in it; null: the data set has only one (source=hub)."""
     split: str = "train"
-    """Split of the data set for questions."""
+    """Split of the data set for training questions."""
     test_split: str | None = None
-    """Split of the data set for test questions; null: one in four of `split`; "": none, all are for training."""
+    """Split of the data set for test questions; null: a quarter of the training split, by a hash of the question;
+    "": none."""
     question_key: str = "question"
     """The data set's column of questions."""
     answer_key: str = "answer"
-    """The data set's column of what answers are judged by."""
+    """The data set's column of right answers: a text or a number, or a list of them."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

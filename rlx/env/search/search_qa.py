@@ -46,9 +46,10 @@ class SearchQA(WordQuestions):
     """Questions on the invented world or of a data set, and a search over pages."""
 
     index: str | None = None
-    """Folder of an index of pages (`rlx data build-index`); null: the pages of the invented world, in memory."""
+    """Folder of an index of pages (rlx data build-index); null: the pages of the invented world, in memory."""
     search_url: Address | None = None
-    """Server that is asked instead: `rlx serve retriever`, or any other of Search-R1's protocol."""
+    """Server that is asked instead of the index, such as http://127.0.0.1:8000: `rlx serve retriever`, or any other
+    of Search-R1's protocol; null: none."""
     timeout: float = TIMEOUT
     """Seconds of one try to ask the server."""
     top_k: int = 5
@@ -58,13 +59,13 @@ class SearchQA(WordQuestions):
     page_characters: int = 4_000
     """Characters of a page that is opened."""
     access: bool = True
-    """Lend a tool that opens a page by its address; False: a search alone shows pages."""
+    """Lend a tool that opens a page by its address; false: a search alone shows pages."""
     reads: bool = True
     """Ask for a reading turn after each result."""
     f1: Literal["hotpot", "asearcher"] = "hotpot"
-    """Form of F1 in the reward: over words as often as they occur, or over sets of words."""
+    """F1 of the reward: hotpot (words as often as they occur) or asearcher (sets of words)."""
     form: Literal["multiply", "ignore"] = "multiply"
-    """Reward of an episode with an invalid turn: nothing (`multiply`), or that of its answer (`ignore`)."""
+    """Reward of an episode with an invalid turn: multiply (nothing) or ignore (the same as others)."""
     thoughts: bool = True
     """The expert thinks before each turn."""
     max_rounds: int = 9

@@ -55,43 +55,45 @@ class Sorting(Environment):
     reward_only_keys: ClassVar = ("reward", "least", "say_order", "test", "test_sizes", "test_shares", "num_test")
 
     family: Literal["sort", "order"] = "sort"
-    """sort: bring them in order; order: say their order, without swaps."""
+    """Task: sort (bring the numbers in order) or order (state their order, without swaps)."""
     sizes: tuple[int, ...] = (2, 3, 4, 5)
-    """Numbers per task, drawn from these sizes."""
+    """Numbers per task: one of these, each from 2 to 12."""
     shares: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4)
-    """Relative weight of each size."""
+    """Relative weight of each number of items."""
     compare_share: float = 0.0
-    """Share of the training tasks of family=order that ask for the order of two alone."""
+    """Share of training tasks that ask for the order of two items only (family=order)."""
     high: int = 99
     """Largest hidden number; the smallest is 1."""
     sorted_starts: bool = True
     """Allow numbers that are in order already, as one start in n! is. Answering at once is then right that often."""
     reward: Literal["efficient", "right"] = "efficient"
-    """right: 1 for a right result, whatever it took."""
+    """Reward: efficient, which is (right + efficiency) / 2, or right, which is 1 for a right result at any cost."""
     least: Literal["information", "chain"] = "information"
-    """Comparisons that earn all of their term: ceil(log2 n!), or n - 1, so that each that is saved counts."""
+    """Number of comparisons with full efficiency: information is ceil(log2 n!), chain is n - 1."""
     say_order: bool = False
-    """Require the final answer of a sort to be `A < B < C`; otherwise it may be anything, as in the paper."""
+    """Require the final text to state the order (A < B < C); false: accept any final text, as in the paper."""
     spare_turns: int | None = 0
-    """Turns beyond those that a task needs at most, for turns without an act. None: as many as there are tokens for."""
+    """Turns beyond the largest number that a task needs (a comparison or a swap of each pair, and the end); null: no
+    limit but tokens, as in the paper."""
     explain: bool = True
-    """Tell the allowed actions and the number of turns in the task."""
+    """List the actions, and the number of turns if there is one, in the task's text."""
     expert: Literal["insertion", "pivot", "optimum", "any"] = "insertion"
-    """Policy of the demonstrations (rlx.env.sorting.sorters). any acts at random for a while and ends with a possible
-    order: it shows how to act and what an order is, and nothing of how to sort."""
+    """Expert of demonstrations, for up to 6 numbers: insertion, pivot (EARL*), optimum (the fewest comparisons on
+    average), or any: random acts and a random consistent order at the end, which show how to act and not how to
+    sort."""
     any_orders: float = 0.0
-    """Probability that expert=any writes its assumed order before an act, as `A < C ? B`; ? marks a guess."""
+    """Share of acts before which expert=any states its current order, as A < C ? B (? marks a guess)."""
     any_habits: bool = False
     """Let expert=any draw one pair-selection policy per verb and demonstration (rlx.env.sorting.random_expert): any
     pair, neighbours in its assumed order, or neighbours whose order it guesses or knows."""
     test: Literal["drawn", "orders"] = "drawn"
-    """orders: the test has each of the n! orders of every size, once."""
+    """Test tasks: drawn (as below) or orders (each of the n! orders of every test size, once)."""
     test_sizes: tuple[int, ...] = (4, 5)
     """Numbers per test task, drawn from these sizes."""
     test_shares: tuple[float, ...] = (0.5, 0.5)
-    """Relative weight of each test size."""
+    """Relative weight of each number of items."""
     num_test: int = 2000
-    """Test tasks that are drawn, at most."""
+    """Test tasks that are drawn, at most; a hash of the numbers keeps them out of training."""
 
     def __post_init__(self) -> None:
         for name, shares in (("sizes", "shares"), ("test_sizes", "test_shares")):
