@@ -188,3 +188,9 @@ def test_what_the_fused_decoder_does_not_compute_goes_through_transformers(token
             completion = kit.finish(kit.engine(model, tokenizer), kit.ask(0, prompt))[0]
             truth = kit.logprobs(model, prompt, completion).tolist()
             assert completion.logprobs == pytest.approx(truth, abs=1e-4), change
+
+
+def test_a_listed_type_with_layers_that_have_no_cache_is_one_line(tokenizer, kit):
+    model = tiny_model("qwen3_5_text", layer_types=["linear_attention"] * 4)
+    with raises_naming(ModelError, "'qwen3_5_text'", "hardware.engine=vllm"):
+        kit.engine(model, tokenizer)
