@@ -1,4 +1,4 @@
-"""Build an index folder from a jsonl file of pages. A build that was killed goes on where it was.
+"""Build an index folder from a jsonl file of pages; the same call continues a killed build.
 
     building.json   {"settings": {…}, "num_pages": 40000, "source": 8812345, "digest": "…", "is_read": false}
 
@@ -99,13 +99,13 @@ def check_engine(engine: str) -> None:
 
 def settings_of(pages: Path, engine: str) -> Settings:
     try:
-        found = pages.stat()
+        status = pages.stat()
         if not pages.is_file():
             raise OSError("it is no file")
     except OSError as error:
         raise MistakeError(f"{pages}: {one_line(error)}") from None
     path = str(pages.resolve())
-    return Settings(engine=engine, pages=path, size=found.st_size, changed=found.st_mtime_ns)
+    return Settings(engine=engine, pages=path, size=status.st_size, changed=status.st_mtime_ns)
 
 
 def begin(folder: Path, settings: Settings) -> Progress:
@@ -117,8 +117,8 @@ def begin(folder: Path, settings: Settings) -> Progress:
         folder.mkdir(parents=True, exist_ok=True)
         keep(folder, Progress(settings=settings))
     try:
-        told = json.loads(read_bounded(path))
-        progress = Progress(**{**told, "settings": Settings(**told["settings"])})
+        fields = json.loads(read_bounded(path))
+        progress = Progress(**{**fields, "settings": Settings(**fields["settings"])})
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise MistakeError(f"{path} cannot be read ({one_line(error)}); remove the folder: rm -r {folder}") from None
     if progress.settings != settings:

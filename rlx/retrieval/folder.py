@@ -45,18 +45,19 @@ def read_about(folder: Path) -> About:
     """Return index.json of a whole index of this format; MistakeError says in one line what is wrong."""
     path = folder / ABOUT
     try:
-        told = json.loads(read_bounded(path))
+        fields = json.loads(read_bounded(path))
     except FileNotFoundError:
-        what = "is not finished" if is_regular(folder / "building.json") else "is no index folder: it has no index.json"
-        raise MistakeError(f"{folder} {what}; {AGAIN}") from None
+        is_begun = is_regular(folder / "building.json")
+        problem = "is not finished" if is_begun else "is no index folder: it has no index.json"
+        raise MistakeError(f"{folder} {problem}; {AGAIN}") from None
     except (OSError, ValueError, RecursionError) as error:
         raise MistakeError(f"{path} cannot be read ({one_line(error)}); {AGAIN}") from None
-    if not isinstance(told, dict) or told.get("format") != FORMAT:
-        theirs = told.get("format") if isinstance(told, dict) else None
+    if not isinstance(fields, dict) or fields.get("format") != FORMAT:
+        theirs = fields.get("format") if isinstance(fields, dict) else None
         raise MistakeError(
             f"{folder} is an index of format {theirs!r:.40}, and this rlx reads format {FORMAT}; {AGAIN}"
         )
-    about = parse_about(path, told)
+    about = parse_about(path, fields)
     try:
         present = set(regular_files(folder))
     except OSError as error:
@@ -66,9 +67,9 @@ def read_about(folder: Path) -> About:
     return about
 
 
-def parse_about(path: Path, told: dict[str, Any]) -> About:
+def parse_about(path: Path, fields: dict[str, Any]) -> About:
     try:
-        about = About(**told)
+        about = About(**fields)
         sizes = {name: size for name, size in about.files.items() if is_inside(name) and isinstance(size, int)}
         is_sound = isinstance(about.num_pages, int) and isinstance(about.digest, str)
         if is_sound and len(sizes) == len(about.files):
@@ -88,10 +89,10 @@ def is_inside(name: str) -> bool:
 def check_file(path: Path, size: int, present: Set[Path]) -> None:
     if path not in present:
         raise MistakeError(f"{path} is missing from the index; {AGAIN}")
-    found = path.stat().st_size
-    if found != size:
-        what = "it was cut short" if found < size else "it was changed"
-        raise MistakeError(f"{path} has {found} bytes, and the index names {size}: {what}; {AGAIN}")
+    num_bytes = path.stat().st_size
+    if num_bytes != size:
+        problem = "it was cut short" if num_bytes < size else "it was changed"
+        raise MistakeError(f"{path} has {num_bytes} bytes, and the index names {size}: {problem}; {AGAIN}")
 
 
 def write_about(folder: Path, *, engine: str, num_pages: int, digest: str) -> About:
