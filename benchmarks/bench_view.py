@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 from rlx.record.columns import columns_path
-from rlx.record.index import index_path
 from rlx.record.store import save_lines, step_path, value_of
 from rlx.types import Action, Completion, Fork, Task, Text, ToolUse, Trajectory, Turn
 from rlx.view.server import ViewServer, open_view
@@ -124,7 +123,6 @@ def forget(folder: Path) -> None:
     """Remove what lies beside the files of episodes."""
     for file in (folder / "trajectories").glob("*.jsonl"):
         columns_path(file).unlink(missing_ok=True)
-        index_path(file).unlink(missing_ok=True)
 
 
 def fresh(folder: Path) -> float:

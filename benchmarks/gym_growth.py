@@ -34,7 +34,7 @@ from bench_gym import slow_envs
 from bench_update import resident
 
 import rlx.gym
-from rlx.commands.find import Wanted, scan
+from rlx.commands.find import Wanted, read_line, scan
 from rlx.commands.show import describe_line
 from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.env.mixed.mixture import Mixture, Portion
@@ -49,7 +49,6 @@ from rlx.model.load import Model, load_tokenizer
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.history import first_prompt
 from rlx.record.folder import TRAJECTORIES
-from rlx.record.index import line_at
 from rlx.record.store import load, save
 from rlx.rollout.episode import Scene, World, worlds_of
 from rlx.rollout.measure import EMPTY
@@ -153,7 +152,7 @@ def saved(size: int, what: str) -> Work:
         "a long one": lambda: (save(path, groups, max_rounds=None), load(path)),  # type: ignore[func-returns-value]
         "written": lambda: save(path, groups, max_rounds=None),
         "listed": lambda: drop(map(describe_line, scan(path, Wanted()))),
-        "found": lambda: drop(line_at(path, num) for _ in range(2000)),
+        "found": lambda: drop(read_line(path, num) for _ in range(200)),
         "replayed": lambda: replay(folder, GAME, speech=world.speech),
     }
     return works[what]

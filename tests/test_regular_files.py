@@ -158,7 +158,7 @@ KNOWN = (
     ("checkpoints/index.json", "zero", "eval"),
     ("checkpoints/step-1/checksums.json", "fifo", "eval"),
     ("checkpoints/step-1/tokenizer.json", "large", "best"),
-    ("trajectories/.eval-2.jsonl.index", "fifo", "best"),
+    ("trajectories/.eval-2.jsonl.columns", "fifo", "best"),
     ("trajectories/.eval-2.jsonl.columns", "large", "best"),
     ("trajectories", "link", "view"),
     ("times", "link", "view"),

@@ -10,7 +10,6 @@ from pathlib import Path
 from rlx.limits import MistakeError
 from rlx.record.columns import Columns, bytes_of, read_columns
 from rlx.record.folder import STEP
-from rlx.record.index import NoLineError, line_at
 from rlx.record.results import (
     UNKNOWN,
     AgentResult,
@@ -72,11 +71,16 @@ class Wanted:
 
 
 def read_line(file: Path, number: int) -> StoredLine:
-    """A line of a file, whatever its length, at once."""
+    """Return a line of a file, found by its columns."""
+    columns = read_columns(file)
+    if number > columns.lines + columns.is_torn:
+        raise ShowError(f"{file} has no line {number}: it has {columns.lines}")
+    row = columns.find(number)
     try:
-        return glance(line_at(file, number), number, measured_in(file.parent.parent))
-    except NoLineError as error:
-        raise ShowError(str(error)) from None
+        if row is None:
+            raise ValueError("the line has no row")
+        with open_regular(file) as source:
+            return glance(bytes_of(source, row), number, measured_in(file.parent.parent))
     except UNREADABLE:
         raise StoreError(f"{file}:{number}: {FOREIGN}") from None
 

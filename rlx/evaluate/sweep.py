@@ -14,7 +14,7 @@ from rlx.runs.run import StoredRun, require_run
 
 
 class SweepError(MistakeError):
-    """Error of a folder that is no sweep; the message is one line that names it."""
+    """Error of a folder that is no sweep; the message names the folder in one line."""
 
 
 def read_sweep(folder: Path) -> list[StoredRun]:

@@ -215,6 +215,20 @@ def load_columns(path: Path) -> Columns | None:
         return None
 
 
+def num_lines_of(path: Path) -> int | None:
+    """Return the number of a file's lines from the header of its columns; None unless these are current."""
+    try:
+        with open_regular(columns_path(path)) as file:
+            head = file.read(len(MAGIC) + LENGTH.size)
+            (length,) = LENGTH.unpack_from(head, len(MAGIC))
+            header = json.loads(file.read(min(length, MOST_BYTES)))
+        now = os.lstat(path)
+        is_current = head.startswith(MAGIC) and header["state"] == [now.st_size, now.st_mtime_ns]
+        return int(header["lines"]) if is_current else None
+    except (OSError, *UNREADABLE, struct.error):
+        return None
+
+
 def columns_of(data: bytes) -> Columns:
     (length,) = LENGTH.unpack_from(data, len(MAGIC))
     begin = len(MAGIC) + LENGTH.size

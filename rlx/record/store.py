@@ -22,7 +22,6 @@ from rlx.record.codec import FORMAT, Notes, from_json, to_json
 from rlx.record.columns import save_columns
 from rlx.record.folder import STEP, TRAJECTORIES
 from rlx.record.form import CodecError, natural, parse, record
-from rlx.record.index import write_index
 from rlx.regular import inside, lines_of, make_parent, open_regular, open_to_append, write_aside
 from rlx.types import Group, Trajectory
 
@@ -64,7 +63,7 @@ def split_numbers(name: str) -> list[tuple[int, str]]:
 def save(
     path: Path, groups: Iterable[Group], *, max_rounds: int | None, notes: Sequence[Sequence[Sequence[Notes]]] = ()
 ) -> None:
-    """Write groups to `path`, and its index and columns; `notes` of each group's trajectories' turns, if there are."""
+    """Write groups to `path`, and its columns; `notes` of each group's trajectories' turns, if there are."""
     values = [
         value_of(index, max_rounds, trajectory, notes[index][place] if notes else ())
         for index, group in enumerate(groups)
@@ -74,11 +73,10 @@ def save(
 
 
 def save_lines(path: Path, values: Sequence[dict[str, Any]]) -> None:
-    """Write the lines of these values to `path`, and its index and columns."""
+    """Write the lines of these values to `path`, and its columns."""
     lines = list(map(line_of, values))
     make_parent(path)
     write_aside(path, "".join(lines))
-    write_index(path)
     save_columns(path, zip(map(len, lines), values, strict=True))
 
 

@@ -48,8 +48,8 @@ def with_metrics(run: StoredRun, wanted: Callable[[str], bool]) -> RunRecord:
     """Return a run with the wanted metrics; its damage has places that begin with the run's name."""
     content: dict[str, Any] = {part.name: getattr(run, part.name) for part in fields(run)}
     columns, bad_metrics = attempt(run.folder, METRICS, lambda: read_columns(run.folder / METRICS, wanted))
-    damage = (*(one for one in run.damage if one.place != METRICS), *bad_metrics, *gaps_of(columns or NO_COLUMNS))
-    places = tuple(replace(one, place=f"{run.name}/{one.place}") for one in damage)
+    damage = (*(part for part in run.damage if part.place != METRICS), *bad_metrics, *gaps_of(columns or NO_COLUMNS))
+    places = tuple(replace(part, place=f"{run.name}/{part.place}") for part in damage)
     return RunRecord(**content | {"columns": columns or NO_COLUMNS, "damage": places})
 
 

@@ -56,7 +56,7 @@ class StoredRun:
 
     folder: Path
     name: str
-    """Last parts of its path, as many as distinguish the runs of one reading."""
+    """Last parts of its path, enough to distinguish the runs of one reading."""
     state: State
     where: str = ""
     """Machine of a run at work; why a queued one waits."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from rlx.record.columns import num_lines_of
 from rlx.record.command import command_line
 from rlx.record.folder import (
     COMMAND,
@@ -19,7 +20,6 @@ from rlx.record.folder import (
     digest_of,
 )
 from rlx.record.form import CodecError, parse
-from rlx.record.index import num_lines_of
 from rlx.regular import open_regular
 from rlx.runs.files import episode_files
 from rlx.runs.mark import WATCHED, Jobs, Mark, mark_of, size_and_time

@@ -191,7 +191,7 @@ def test_a_folder_that_cannot_be_written_is_read_all_the_same(file: Path, monkey
 
     monkeypatch.setattr("rlx.record.columns.os.replace", refuse)
     assert read_columns(file).num_rows == 3
-    assert sorted(path.name for path in file.parent.iterdir()) == [f".{file.name}.index", file.name]
+    assert sorted(path.name for path in file.parent.iterdir()) == [file.name]
 
 
 def test_a_run_s_files_of_episodes_are_without_columns(file: Path) -> None:

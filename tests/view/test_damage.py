@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from rlx.record.columns import columns_path
-from rlx.record.index import index_path
 from rlx.view import runs
 from tests.view.conftest import Page, episode, turn, write, write_run
 
@@ -173,17 +172,16 @@ def test_a_line_that_has_a_row_and_is_no_episode_is_named(page: Page, run: Path)
 
 
 @pytest.mark.parametrize("harm", [cut, empty, binary, pipe, folder, link_out, loop], ids=lambda harm: harm.__name__)
-@pytest.mark.parametrize("beside", [columns_path, index_path])
-def test_columns_and_an_index_are_made_again(page: Page, run: Path, harm: Harm, beside: Callable[[Path], Path]) -> None:
+def test_columns_are_made_again(page: Page, run: Path, harm: Harm) -> None:
     file = run / "trajectories" / "eval-8.jsonl"
     (run / "a" / "b").mkdir(parents=True)
     if harm is link_out:
         other = run.parent.parent / "other.txt"
         other.write_text("as it was")
-        beside(file).unlink()
-        beside(file).symlink_to(other)
+        columns_path(file).unlink()
+        columns_path(file).symlink_to(other)
     else:
-        harm(beside(file))
+        harm(columns_path(file))
     assert page.table("run")["rows"] == 5
     assert page.api("episode", run="run", file="eval-8.jsonl", line=1)["success"]
     assert harm is not link_out or (run.parent.parent / "other.txt").read_text() == "as it was"
