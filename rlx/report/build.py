@@ -10,7 +10,8 @@ from rlx.record.folder import make_folder
 from rlx.regular import write_aside
 from rlx.report.card import card_section
 from rlx.report.cohorts import Cohort, cohorts_of
-from rlx.report.document import Document, Section, files_of
+from rlx.report.document import HTML, MARKDOWN, Document, Section, pictures_in, to_report_markdown
+from rlx.report.page import to_html
 from rlx.report.paper import Paper, paper_section, published_of
 from rlx.report.results import results_section
 from rlx.report.runs import RunRecord
@@ -47,7 +48,7 @@ def report_of(
 
 def lead_of(cohorts: Sequence[Cohort], draws: bool) -> list[str]:
     """Return the sentences below the title."""
-    runs = [run for one in cohorts for run in one.runs]
+    runs = [run for cohort in cohorts for run in cohort.runs]
     open_runs = [run.name for run in runs if run.state != "finished"]
     shared = f" in {format_count(len(cohorts), 'row')}: those that differ in their seeds alone share one"
     lines = [f"{format_count(len(runs), 'run')}{shared if len(cohorts) < len(runs) else ''}.", INTERVALS]
@@ -64,17 +65,25 @@ INTERVALS = (
 
 def damage_section(cohorts: Sequence[Cohort]) -> Section:
     """Name everything that could not be read; the rest of the report is of what is intact."""
-    found = [one for cohort in cohorts for run in cohort.runs for one in run.damage]
-    found += [one for cohort in cohorts for one in cohort.damage]
-    rows = tuple((one.place, one.reason) for one in found)
+    damage = [entry for cohort in cohorts for run in cohort.runs for entry in run.damage]
+    damage += [entry for cohort in cohorts for entry in cohort.damage]
+    rows = tuple((entry.place, entry.reason) for entry in damage)
     table = Table(title="What could not be read or measured", header=("place", "reason"), rows=rows)
     return Section(title="Damage", blocks=(table,))
+
+
+def report_files(document: Document) -> dict[str, str]:
+    """Return the text of each file of a report, by its name."""
+    pictures = {
+        f"{picture.name}.svg": picture.svg for section in document.filled for picture in pictures_in(section.blocks)
+    }
+    return {HTML: to_html(document), MARKDOWN: to_report_markdown(document), **pictures}
 
 
 def write_report(document: Document, folder: Path) -> list[Path]:
     """Write the files of a report; return their paths."""
     make_folder(folder)
-    files: Mapping[str, str] = files_of(document)
+    files: Mapping[str, str] = report_files(document)
     for name, text in files.items():
         write_aside(folder / name, text)
     return [folder / name for name in files]

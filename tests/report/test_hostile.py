@@ -12,7 +12,8 @@ from markdown_it import MarkdownIt
 from rlx.console import one_line
 from rlx.evaluate.picture import Panel, label_of, picture_svg
 from rlx.record.command import LONGEST as LONGEST_COMMAND
-from rlx.report.document import Code, Document, Folded, Notes, Section, to_html, to_report_markdown
+from rlx.report.document import Code, Document, Folded, Notes, Section, to_report_markdown
+from rlx.report.page import to_html
 from rlx.table import Table
 from tests.hostile import TEXTS, dangers
 from tests.report.run_folders import read_html

@@ -1,4 +1,4 @@
-"""Pages: text stays text, pictures hold what is allowed, and the policy allows one style and nothing else."""
+"""Pages: text stays text, pictures are images, and the policy allows one style and nothing else."""
 
 from __future__ import annotations
 
@@ -7,58 +7,52 @@ import hashlib
 import re
 
 import pytest
+from jinja2 import UndefinedError
 
-from rlx.evaluate.picture import Panel, picture_svg
-from rlx.report.document import Document, Folded, Notes, Picture, Section, files_of, to_html, to_report_markdown
-from rlx.report.html import Html, element, escaped, page
-from rlx.report.inline import inline
+from rlx.evaluate.picture import Panel, label_of, picture_svg
+from rlx.report.build import report_files
+from rlx.report.document import Document, Folded, Notes, Picture, Section, to_report_markdown
+from rlx.report.page import FOLDER, environment, to_html
 from rlx.table import Table
 from tests.report.run_folders import read_html
 
 HOSTILE = "<script>alert(1)</script>\"'&\x1b[31m\u202eevil\ud800\uffff\n"
 
 
-@pytest.mark.parametrize("text", [HOSTILE, "</style><b>", "a" * 1_000_000, "&lt;", "\x00"])
+def page_of(text: str) -> str:
+    return to_html(Document(title=text, lead=(text,), sections=(Section(title="S", blocks=(Notes(lines=(text,)),)),)))
+
+
+@pytest.mark.parametrize("text", [HOSTILE, "</style><b>", "a" * 1_000_000, "&lt;", "\x00", "{{ 7 * 7 }}{% raw %}"])
 def test_a_text_is_one_line_without_markup_or_control(text: str) -> None:
-    found = escaped(text)
-    assert not re.search(r"[<>\"'\x00-\x1f\u202a-\u202e\ud800-\udfff\uffff]", found)
-    assert len(found) < 3000
+    found = page_of(text)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\u202a-\u202e\ud800-\udfff\uffff]", found)
+    assert len(found) < 20_000
+    read = read_html(found)
+    assert not {"script", "b", "img"} & {*read.tags}
+    assert read.tags.count("style") == 1
+    assert read.text.count(label_of(text, 2000)) == 4
     found.encode()
 
 
-def test_a_string_is_escaped_and_markup_is_not() -> None:
-    assert element("p", "<b>", Html("<i>"), attributes={"title": '"'}).text == '<p title="&quot;">&lt;b&gt;<i></p>'
-    assert element("meta", attributes={"charset": "utf-8"}).text == '<meta charset="utf-8">'
+def test_every_value_of_the_template_is_cleaned_and_escaped() -> None:
+    """Markup that a template makes stays, a text in an attribute or in a list does not."""
+    template = environment().from_string('<p title="{{ text }}">{{ text }}{{ [text] | join }}{{ 1 }}</p>')
+    clean = "&lt;b &#34;\N{REPLACEMENT CHARACTER}&gt;"
+    assert template.render(text='<b "\x1b>') == f'<p title="{clean}">{clean}{clean}1</p>'
+    with pytest.raises(UndefinedError):
+        environment().from_string("{{ missing }}").render()
 
 
-def test_the_policy_allows_the_pages_own_style_and_nothing_else() -> None:
-    read = read_html(page("t", "p { color: red; }", element("p", "x")))
-    digest = base64.b64encode(hashlib.sha256(b"p { color: red; }").digest()).decode()
+def test_the_policy_allows_the_pages_own_style_and_pictures_and_nothing_else() -> None:
+    read = read_html(page_of("t"))
+    style = (FOLDER / "page.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     (policy,) = [value for tag, name, value in read.attributes if (tag, name) == ("meta", "content") and "src" in value]
-    style = f"style-src 'sha256-{digest}'"
-    assert policy.split("; ") == ["default-src 'none'", style, "base-uri 'none'", "form-action 'none'"]
+    allowed = ["img-src data:", f"style-src 'sha256-{digest}'"]
+    assert policy.split("; ") == ["default-src 'none'", *allowed, "base-uri 'none'", "form-action 'none'"]
+    assert f"<style>{style}</style>" in page_of("t"), "what the digest is of"
     assert "script" not in read.tags
-
-
-def test_a_picture_is_rebuilt_from_what_is_allowed() -> None:
-    svg = """<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" onload="x()">
-      <style>* {fill: red}</style><script>x()</script><metadata><a/></metadata><foreignObject><p/></foreignObject>
-      <defs><path id="m1" d="M 0 0
-      L 1 1" style="fill: #000000; stroke: #ffffff; position: fixed; stroke-width: 2"/></defs>
-      <g clip-path="url(#c1)" style="fill: url(http://x)"><use xlink:href="#m1" x="1"/><use xlink:href="http://x"/></g>
-      <text style="font-size: 7px; fill: #1f77b4">a &lt;b&gt; &amp;</text></svg>"""
-    text = inline(svg, "one", "label").text
-    read = read_html(text)
-    assert read.tags == ["svg", "defs", "path", "g", "use", "use", "text"]
-    assert "".join(read.text) == "a <b> &"
-    found = {(tag, name): value for tag, name, value in read.attributes}
-    assert found["path", "id"] == "one-m1"
-    assert [found["path", key] for key in ("fill", "stroke", "stroke-width")] == ["currentColor", "none", "2"]
-    assert (found["g", "clip-path"], found["g", "fill"]) == ("url(#one-c1)", "none")
-    assert [value for tag, name, value in read.attributes if name == "href"] == ["#one-m1"]
-    assert (found["text", "font-size"], found["text", "fill"]) == ("7px", "#1f77b4")
-    assert not {name for _, name, _ in read.attributes} & {"style", "onload", "position"}
-    assert (found["svg", "role"], found["svg", "aria-label"]) == ("img", "label")
 
 
 def drawn(title: str) -> str:
@@ -71,15 +65,23 @@ def drawn(title: str) -> str:
     return picture_svg([Panel(title=title, draw=draw, num_labels=1)])  # type: ignore[arg-type]
 
 
-def test_two_pictures_of_a_page_share_no_ids_and_their_names_are_text() -> None:
+def test_pictures_are_images_of_matplotlibs_own_text() -> None:
+    """A browser runs no script of an image and loads nothing for it; its ids are its own."""
     svg = drawn(HOSTILE)
     pictures = tuple(Picture(name=name, title=HOSTILE, svg=svg) for name in ("a", "b"))
-    read = read_html(to_html(Document(title=HOSTILE, lead=(), sections=(Section(title="S", blocks=pictures),))))
-    ids = [value for _, name, value in read.attributes if name == "id"]
-    links = [value[1:] for tag, name, value in read.attributes if (tag, name) == ("use", "href")]
-    assert len(set(ids)) == len(ids) > 20
-    assert set(links) <= set(ids)
-    assert "script" not in read.tags
+    document = Document(title=HOSTILE, lead=(), sections=(Section(title="S", blocks=pictures),))
+    html = to_html(document)
+    assert html.startswith("<!doctype html>")
+    read = read_html(html)
+    sources = [value for tag, name, value in read.attributes if (tag, name) == ("img", "src")]
+    assert len(sources) == 2
+    for source in sources:
+        head, _, data = source.partition(",")
+        assert head == "data:image/svg+xml;base64"
+        assert base64.b64decode(data, validate=True).decode() == svg
+    assert [value for _, name, value in read.attributes if name == "id"] == ["s"]
+    assert not {"script", "svg"} & {*read.tags}
+    assert report_files(document)["a.svg"] == svg
 
 
 TABLE = Table(title="T", header=("run", "x", "why"), rows=(("a", "1.5 [1.0,2.0]", "it is"), ("b|c", "–", "no")))
@@ -101,4 +103,4 @@ def test_a_report_has_its_blocks_in_both_forms_and_no_empty_section() -> None:
     assert "## Nothing" not in lines
     assert r"| b\|c | – | no |" in lines
     assert r"- one \*note\*" in lines
-    assert set(files_of(document)) == {"report.html", "report.md"}
+    assert set(report_files(document)) == {"report.html", "report.md"}

@@ -18,7 +18,8 @@ from rlx.report.build import report_of, write_report
 from rlx.report.card import DROPS, remarks_of, rollout_table, rules_of
 from rlx.report.cohorts import Cohort, cohorts_of
 from rlx.report.curves import MOST_POINTS, drawn_points
-from rlx.report.document import Block, Code, Document, Folded, to_html, to_report_markdown
+from rlx.report.document import Block, Code, Document, Folded, to_report_markdown
+from rlx.report.page import to_html
 from rlx.report.paper import Paper, PaperSetting, beside_table, published_of, settings_table
 from rlx.report.results import in_sweep, rows_of
 from rlx.report.runs import RunRecord, read_runs
