@@ -14,9 +14,10 @@ import os
 import resource
 import shutil
 import signal
+import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -26,8 +27,13 @@ MEMORY = 3 * 2**30
 SECONDS = 120
 """Time after which a case counts as one that hangs."""
 LARGE = 2**30
-REPLACEMENTS = ("fifo", "link", "zero", "folder", "large")
-LOOKS = ("show", "best", "compare", "report", "status", "metrics", "find", "view")
+DEEP = b'{"a": ' * 200_000
+"""JSON that no parser follows to its end."""
+REPLACEMENTS = ("fifo", "link", "zero", "folder", "large", "loop", "socket", "deep")
+LOOKS = (
+    *("show", "best", "compare", "report", "status", "metrics", "find", "view"),
+    *("tokens", "list", "export", "sweep", "load"),
+)
 RUNS = ("resume", "eval")
 
 
@@ -51,9 +57,21 @@ def replace(path: Path, how: str, outside: Path) -> None:
         path.symlink_to("/dev/zero")
     elif how == "folder":
         path.mkdir()
+    elif how == "loop":
+        path.symlink_to(path.name)
+    elif how == "socket":
+        make_socket(path)
+    elif how == "deep":
+        path.write_bytes(DEEP)
     else:
         with path.open("wb") as file:
             file.truncate(LARGE)
+
+
+def make_socket(path: Path) -> None:
+    """Make a socket file. Its address is short: sockets take about 100 bytes."""
+    with socket.socket(socket.AF_UNIX) as made, chdir(path.parent):
+        made.bind(path.name)
 
 
 def copy(source: str, target: str) -> str:
@@ -83,6 +101,10 @@ def words_of(command: str, folder: Path) -> list[str]:
         "status": ["status", str(folder)],
         "metrics": ["metrics", str(folder)],
         "find": ["show", str(folder), "1", "--failed"],
+        "tokens": ["show", str(folder), "1", "--tokens"],
+        "list": ["show", str(folder), "--list"],
+        "export": ["view", str(folder), "--export", str(folder / "page.html")],
+        "sweep": ["sweep-table", str(folder)],
         "resume": ["resume", str(folder), "steps=2"],
         "eval": ["eval", f"run={folder}", "evaluate.num_samples=1", "evaluate.ks=[1]"],
     }[command]
@@ -123,6 +145,27 @@ def look_around(folder: Path) -> tuple[int, str]:
     return 0, "\n".join(said)
 
 
+def load_all(folder: Path) -> tuple[int, str]:
+    """Read a run from Python; return 0, and the damage that it names."""
+    import rlx
+    from rlx.commands.last_words import one_line_of
+
+    said = []
+    reads: tuple[Callable[[Any], object], ...] = (
+        *(lambda run: run.config, lambda run: run.metrics, lambda run: run.summary, lambda run: run.files),
+        *(lambda run: list(run.episodes()), lambda run: list(run.episodes("1"))),
+    )
+    for read in reads:
+        try:
+            read(rlx.load(folder))
+        except Exception as error:
+            line = one_line_of(error)
+            if line is None:
+                raise
+            said.append(line)
+    return 0, "\n".join(said)
+
+
 @contextmanager
 def ending() -> Iterator[None]:
     """End a block that hangs."""
@@ -145,9 +188,11 @@ def try_case(base: Path, place: Path, name: str, how: str, command: str) -> dict
     shutil.copytree(base, folder, copy_function=copy)
     replace(folder / name, how, outside)
     before, names = state_of(outside), set(os.listdir(place))
-    act: Callable[[], tuple[int, str]] = (
-        (lambda: look_around(folder)) if command == "view" else lambda: run_command(words_of(command, folder))
-    )
+    acts: dict[str, Callable[[], tuple[int, str]]] = {
+        "view": lambda: look_around(folder),
+        "load": lambda: load_all(folder),
+    }
+    act = acts.get(command, lambda: run_command(words_of(command, folder)))
     try:
         with ending():
             code, said = act()

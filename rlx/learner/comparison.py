@@ -16,7 +16,10 @@ from rlx.learner.lora import base_of
 from rlx.learner.packing import pack, path_tokens, to_device
 from rlx.learner.scorer import Kind
 from rlx.learner.shares import shares, units
-from rlx.model.families import Packing
+from rlx.limits import MistakeError
+from rlx.model.families import UNLISTED, Packing
+from rlx.model.load import first_line
+from rlx.model.logits import family_of
 from rlx.model.problem import ModelError
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
 
@@ -27,15 +30,31 @@ COMPARED = 64
 
 
 def check_layout(learner: Learner, batch: Batch, bound: float) -> None:
-    """Raise ModelError if the learner's log-probs differ from the model's by more than `bound` on average."""
-    difference = layout_difference(learner, batch)
-    if not difference <= bound:
-        config = base_of(learner.model).config
+    """Raise ModelError if the learner's log-probs differ from the model's by more than `bound` on average, or if the
+    code of an unlisted model cannot compute them."""
+    config = base_of(learner.model).config
+    kind = config.get_text_config().model_type
+    try:
+        difference = layout_difference(learner, batch)
+    except (AttributeError, IndexError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+        if family_of(config.to_dict()) is not UNLISTED or is_of_machine(error):
+            raise
         raise ModelError(
-            f"model_type {config.get_text_config().model_type!r}: the learner's log-probs differ from those of the "
+            f"model_type {kind!r}: the learner cannot compute it: {first_line(error)}; choose a model of a type in "
+            "docs/models.md"
+        ) from error
+    if not difference <= bound:
+        raise ModelError(
+            f"model_type {kind!r}: the learner's log-probs differ from those of the "
             f"model's own forward pass by {difference:.2g} a token, more than {bound:g}, so training would follow a "
             "wrong gradient; choose a model of a type in docs/models.md"
         )
+
+
+def is_of_machine(error: Exception) -> bool:
+    """Tell whether an error is rlx's own, or that of a device, of memory or of another rank, and not of a model."""
+    own = isinstance(error, (MistakeError, torch.OutOfMemoryError)) or type(error).__module__.startswith("rlx.")
+    return own or type(error).__name__ in ("DistBackendError", "AcceleratorError") or "memory" in str(error)
 
 
 @torch.no_grad()

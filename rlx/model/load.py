@@ -21,12 +21,15 @@ from rlx.model.recipe import Recipe
 from rlx.model.shape import find_file
 from rlx.protocol.drawn import Initial, without_gap
 from rlx.record.files import read_json
+from rlx.regular import read_text
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Dtype = Literal["float32", "bfloat16"]
 
+LARGEST_TOKENIZER = 2**28
+"""Bytes of a tokenizer.json."""
 SHIPPED = Path(__file__).parent
 """Models in the package are folders beside this file."""
 
@@ -134,6 +137,16 @@ def load_tokenizer(model: Model) -> Any:
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
+
+
+def read_tokenizer(file: Path) -> Any:
+    """Read a model's tokenizer.json, without transformers and torch; ModelError where it is damaged."""
+    from tokenizers import Tokenizer
+
+    try:
+        return Tokenizer.from_str(read_text(Path(os.path.realpath(file)), LARGEST_TOKENIZER))
+    except Exception as error:  # tokenizers raises nothing more special
+        raise ModelError(f"{file}: cannot read this tokenizer: {first_line(error)}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from zlib import crc32
 from rlx.agents import brief
 from rlx.dialect import Dialect
 from rlx.environment import Environment
+from rlx.model.load import read_tokenizer
 from rlx.model.shape import find_file
 from rlx.preflight.lengths import Lengths, mean_of
 from rlx.protocol.drawn import Encode
@@ -103,12 +104,10 @@ def can_play(env: Environment) -> bool:
 
 def encoder(path: str) -> Encode:
     """Return the model's own tokenizer; where that is not here, one that counts as a large vocabulary does."""
-    from tokenizers import Tokenizer
-
     file = find_file(path, "tokenizer.json")
     if file is None:
         return split_roughly
-    tokenizer = Tokenizer.from_file(str(file))
+    tokenizer = read_tokenizer(file)
     return lambda text: tokenizer.encode(text.encode(errors="replace").decode(), add_special_tokens=False).ids
 
 

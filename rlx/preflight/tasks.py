@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from rlx.evaluate.evaluate import EvaluateError
 from rlx.expert import DemonstrationError, demonstration
+from rlx.model.load import read_tokenizer
 from rlx.preflight.openings import Opening
 from rlx.preflight.prospect import Prospect
 from rlx.preflight.stage import Stage
@@ -84,9 +85,7 @@ def check_room(prospect: Prospect, stage: Stage, openings: Iterable[Opening]) ->
     context = stage.run.sampling.max_context
     if len(longest.encode()) < context or prospect.tokenizer is None:
         return
-    from tokenizers import Tokenizer
-
-    num_tokens = len(Tokenizer.from_file(str(prospect.tokenizer)).encode(longest, add_special_tokens=False).ids)
+    num_tokens = len(read_tokenizer(prospect.tokenizer).encode(longest, add_special_tokens=False).ids)
     if num_tokens >= context:
         raise TaskError(f"sampling.max_context={context}: expected more than a prompt, which takes {num_tokens} tokens")
 

@@ -4,7 +4,9 @@ A record holds digests of code, versions of distributions, the interpreter and t
 compare and reports read this record alone. Code is all of rlx, and every module that the configuration names, with its
 imports. An import is followed within its project: files on PYTHONPATH or in an editable install, rlx's own modules, and
 the rest of the package that is named. Any other installed package counts by its version, together with its
-requirements.
+requirements; also by its files, if it was installed from a repository or a folder, where other code may have the same
+version. An installed module without a distribution counts by its file. Files beside a user's module count, if the
+module names them in a string: `Path(__file__).parent / "words.txt"`.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
-from importlib.metadata import PackageNotFoundError, packages_distributions, requires, version
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, requires, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -35,6 +38,8 @@ SHARED = ("torch", "transformers", "tokenizers", "peft", "numpy", "safetensors",
 LATE = ("import_module", "find_spec", "__import__")
 """Functions whose first argument names a module."""
 REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+LARGEST_NAMED = 2**28
+"""Bytes of the largest file beside a module that counts."""
 ITSELF = "rlx"
 """Name under which a record holds the digest of rlx's own source."""
 
@@ -165,7 +170,7 @@ def follow(names: Sequence[str]) -> tuple[dict[str, str], set[str]]:
         module, path = locate(name)
         if top != ITSELF and "." in module:
             waiting.append(module.rpartition(".")[0])
-        if path is None or (is_installed(path) and top not in homes):
+        if path is None or (is_installed(path) and top not in homes and has_version(top)):
             packages.add(top)
             continue
         if module in visited and module != name:
@@ -173,13 +178,16 @@ def follow(names: Sequence[str]) -> tuple[dict[str, str], set[str]]:
         visited.add(module)
         if top != ITSELF:
             files[module] = file_digest(path)[:16]
+            files |= {
+                f"{module}: {file.relative_to(path.parent)}": file_digest(file)[:16] for file in named_files(path)
+            }
         waiting += imports_of(path, module)
     return files, packages - {ITSELF}
 
 
 def locate(name: str) -> tuple[str, Path | None]:
-    """Return the innermost module that a dotted name begins with, and its Python file, if it has one. Imports nothing,
-    which `find_spec` of a dotted name would."""
+    """Return the innermost module that a dotted name begins with, and its file of Python or of machine code, if it has
+    one. Imports nothing, which `find_spec` of a dotted name would."""
     top, *rest = name.split(".")
     try:
         spec = find_spec(top)
@@ -187,10 +195,11 @@ def locate(name: str) -> tuple[str, Path | None]:
         spec = None
     if spec is None:
         return top, None
-    module, path = top, python_file(Path(spec.origin)) if spec.origin else None
+    module, path = top, code_file(Path(spec.origin)) if spec.origin else None
     folders = [Path(place) for place in spec.submodule_search_locations or ()]
     for part in rest:
-        places = [place for folder in folders for place in (folder / f"{part}.py", folder / part / "__init__.py")]
+        names = (f"{part}.py", f"{part}/__init__.py", *(f"{part}{suffix}" for suffix in EXTENSION_SUFFIXES))
+        places = [folder / name for folder in folders for name in names]
         inner = next((place for place in places if place.is_file()), None)
         folders = [folder / part for folder in folders if (folder / part).is_dir()]
         if inner is None and not folders:
@@ -199,24 +208,65 @@ def locate(name: str) -> tuple[str, Path | None]:
     return module, path
 
 
-def python_file(path: Path) -> Path | None:
-    return path if path.suffix == ".py" and path.is_file() else None
+def code_file(path: Path) -> Path | None:
+    return path if path.name.endswith((".py", *EXTENSION_SUFFIXES)) and path.is_file() else None
+
+
+def named_files(path: Path) -> list[Path]:
+    """Return the files beside a module, or below its folder, that strings of the module name, without code."""
+    content = read_source(path)
+    places = sorted({path.parent / name for name in named_paths(content)})
+    return [place for place in places if is_data(place)]
+
+
+def is_data(path: Path) -> bool:
+    """Tell whether a path leads to a file of sane size that is no code."""
+    try:
+        return path.is_file() and path.suffix not in (".py", ".pyc") and path.stat().st_size <= LARGEST_NAMED
+    except (OSError, ValueError):
+        return False
+
+
+@cache
+def named_paths(content: bytes) -> frozenset[str]:
+    """Return the strings of a module that may be relative paths, also joined ones: `HERE / "data" / "a.txt"`."""
+    tree = parse(content)
+    joined = (strings_joined(node) for node in ast.walk(tree)) if tree is not None else ()
+    return frozenset(text for text in joined if text and len(text) < 256 and not text.startswith(("/", ".", "~")))
+
+
+def strings_joined(node: ast.AST) -> str:
+    """Return the path of a string, or of the strings at the end of a chain of `/`; empty for another node."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        last = strings_joined(node.right)
+        return "/".join(filter(None, (strings_joined(node.left), last))) if last else ""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def imports_of(path: Path, module: str) -> tuple[str, ...]:
     """Return the absolute names of a file's imports, those in functions too."""
+    return parsed_imports(read_source(path), module, path.name == "__init__.py")
+
+
+def read_source(path: Path) -> bytes:
+    """Return the source of a module; nothing for machine code, or for a file that cannot be read."""
     try:
-        content = path.read_bytes()
+        return path.read_bytes() if path.suffix == ".py" else b""
     except OSError:
-        return ()
-    return parsed_imports(content, module, path.name == "__init__.py")
+        return b""
+
+
+def parse(content: bytes) -> ast.Module | None:
+    try:
+        return ast.parse(content)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
 
 
 @cache
 def parsed_imports(content: bytes, module: str, is_package: bool) -> tuple[str, ...]:
-    try:
-        tree = ast.parse(content)
-    except (SyntaxError, ValueError, RecursionError):
+    tree = parse(content)
+    if tree is None:
         return ()
     package = module if is_package else module.rpartition(".")[0]
     unseen = {id(inner) for node in ast.walk(tree) if is_type_checking(node) for inner in ast.walk(node)}
@@ -255,9 +305,14 @@ def versions_of(modules: Iterable[str]) -> dict[str, str]:
     while waiting:
         name = normalise(waiting.pop())
         if name not in versions and (text := version_of(name)):
-            versions[name] = text
+            versions[name] = text + files_of(name)
             waiting += requirements_of(name)
     return dict(sorted(versions.items()))
+
+
+def has_version(module: str) -> bool:
+    """Tell whether an installed distribution has this top module."""
+    return any(version_of(name) for name in distributions_of(module))
 
 
 def distributions_of(module: str) -> list[str]:
@@ -291,6 +346,23 @@ def version_of(package: str) -> str:
         return version(package)
     except (PackageNotFoundError, ValueError):
         return ""
+
+
+@cache
+def files_of(package: str) -> str:
+    """Return a digest of a distribution's files, as ` (files 1a2b3c4d)`, if it was installed from a repository, a
+    folder or an archive: other code may have the same version there. Empty for one from an index, and for an editable
+    one, whose modules count by themselves."""
+    try:
+        installed = distribution(package)
+        origin, record = installed.read_text("direct_url.json"), installed.read_text("RECORD")
+        editable = json.loads(origin or "{}").get("dir_info", {}).get("editable")
+    except (PackageNotFoundError, ValueError, AttributeError, RecursionError, OSError):
+        return ""
+    if not origin or not record or editable:
+        return ""
+    lines = "\n".join(sorted(line for line in record.splitlines() if ".dist-info/" not in line))
+    return f" (files {hashlib.sha256(lines.encode()).hexdigest()[:8]})"
 
 
 def file_digest(path: Path) -> str:

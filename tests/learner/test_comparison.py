@@ -7,15 +7,18 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from rlx.algo.parts import Optimizer
+from rlx.learner import comparison
 from rlx.learner.batch import collate
 from rlx.learner.comparison import check_layout, layout_difference
 from rlx.learner.torch import TorchLearner
 from rlx.model.families import FAMILIES, Family
 from rlx.model.problem import ModelError
+from tests.errors import raises_naming
 from tests.learner.test_families import groups_of
-from tests.model.tiny import tiny_model
+from tests.model.tiny import COMMON, tiny_model
 
 BOUND = 1e-3
 
@@ -56,3 +59,22 @@ def test_a_loss_that_is_not_a_number_is_refused_too() -> None:
         learner.model.get_output_embeddings().weight.fill_(torch.nan)
     with pytest.raises(ModelError):
         check_layout(learner, collate(groups_of()), BOUND)
+
+
+@pytest.mark.parametrize(("kind", "words"), [("doge", "attention_mask"), ("ctrl", "activation checkpointing")])
+def test_an_unlisted_model_that_the_learner_cannot_compute_is_one_line(kind: str, words: str) -> None:
+    sizes = {**COMMON, "n_embd": 64, "n_layer": 2, "n_head": 4, "dff": 64, "n_positions": 512}
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **sizes)).eval()
+    learner = TorchLearner(model, optimizer=Optimizer(), num_steps=1)
+    with raises_naming(ModelError, repr(kind), words, "docs/models.md"):
+        check_layout(learner, collate(groups_of()), BOUND)
+
+
+def test_an_error_of_memory_is_not_that_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> float:
+        raise RuntimeError("CUDA error: out of memory")
+
+    monkeypatch.setattr(comparison, "layout_difference", fail)
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model("starcoder2", **COMMON)).eval()
+    with pytest.raises(RuntimeError, match="memory"):
+        check_layout(TorchLearner(model, optimizer=Optimizer(), num_steps=1), collate(groups_of()), BOUND)

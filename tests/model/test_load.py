@@ -28,6 +28,7 @@ from rlx.model.load import (
 from rlx.model.packaged import publish, unpack
 from rlx.model.problem import ModelError
 from rlx.model.shape import find_shape
+from rlx.preflight.played import encoder
 from tests.errors import raises_naming
 
 NANO = Model(path="nano")
@@ -201,3 +202,10 @@ def test_smollm2_is_converted_once_and_speaks(monkeypatch: pytest.MonkeyPatch, t
     said = loaded.generate(torch.tensor([ids]), max_new_tokens=8, do_sample=False)[0, len(ids) :]
     assert "Paris" in tokenizer.decode(said)
     assert (folder / "model.safetensors").stat().st_mtime_ns == made
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[" * 10**5, '{"added_tokens": ["NaN"]}', "\x00\xff"])
+def test_a_damaged_tokenizer_is_one_line_in_a_plan(tmp_path: Path, text: str) -> None:
+    (tmp_path / "tokenizer.json").write_text(text)
+    with raises_naming(ModelError, str(tmp_path / "tokenizer.json")):
+        encoder(str(tmp_path))

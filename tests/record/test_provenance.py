@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
@@ -127,3 +128,70 @@ def test_conflicts_are_of_parts_that_both_records_have() -> None:
 def test_a_record_is_read_as_it_was_written() -> None:
     record = provenance_of(TOY, "data")
     assert from_record(to_record(record)) == record
+
+
+def test_an_installed_module_without_a_distribution_counts_by_its_file(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = provenance.is_installed
+    monkeypatch.setattr(provenance, "is_installed", lambda path: installed(path) or path.name == "toy_helper.py")
+    before = digest(TOY)
+    (project / "toy_helper.py").write_text("late = int\n")
+    assert digest(TOY) != before
+
+
+@pytest.mark.parametrize(
+    ("origin", "counts"),
+    [
+        ('{"url": "https://example.org/toy", "vcs_info": {"vcs": "git", "commit_id": "aaaa"}}', True),
+        ('{"url": "file:///home/user/toy", "dir_info": {}}', True),
+        ('{"url": "file:///home/user/toy", "dir_info": {"editable": true}}', False),
+        ("[]", False),
+        (None, False),
+    ],
+)
+def test_a_package_of_a_repository_or_folder_counts_by_its_files_beside_its_version(
+    project: Path, origin: str | None, counts: bool
+) -> None:
+    folder = project / "toy_installed-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-installed\nVersion: 1.0\n")
+    if origin is not None:
+        (folder / "direct_url.json").write_text(origin)
+
+    def text_with(record: str) -> str:
+        (folder / "RECORD").write_text(record)
+        provenance.files_of.cache_clear()
+        return versions_of(["toy-installed"])["toy-installed"]
+
+    before = text_with("toy.py,sha256=one,1\ntoy_installed-1.0.dist-info/METADATA,sha256=x,9\n")
+    assert text_with("toy.py,sha256=one,1\ntoy_installed-1.0.dist-info/METADATA,sha256=y,9\n") == before
+    assert (text_with("toy.py,sha256=two,1\n") != before) == counts
+    assert before.startswith("1.0")
+
+
+def test_machine_code_beside_a_users_module_counts(project: Path) -> None:
+    (project / "toy_pack" / "toy.py").write_text("import toy_fast\nfrom . import inner_fast\n")
+    for folder, name in ((project, "toy_fast"), (project / "toy_pack", "inner_fast")):
+        file = folder / f"{name}{EXTENSION_SUFFIXES[0]}"
+        file.write_bytes(b"\x7fELF one")
+        before = digest(TOY)
+        file.write_bytes(b"\x7fELF two")
+        assert digest(TOY) != before, name
+
+
+def test_a_file_that_a_users_module_names_counts(project: Path) -> None:
+    (project / "toy_pack" / "data").mkdir()
+    for name in ("words.txt", "data/rules.json", "other.txt"):
+        (project / "toy_pack" / name).write_text("1")
+    (project / "toy_pack" / "reward.py").write_text(
+        "from pathlib import Path\nHERE = Path(__file__).parent\nNAMES = ['words.txt', HERE / 'data' / 'rules.json']\n"
+    )
+    before = provenance_of(TOY)
+    (project / "toy_pack" / "other.txt").write_text("2")
+    assert provenance_of(TOY) == before
+    for name in ("words.txt", "data/rules.json"):
+        (project / "toy_pack" / name).write_text("2")
+        after = provenance_of(TOY)
+        assert list(changes(before, after)) == [f"code of toy_pack.reward: {name}"]
+        before = after

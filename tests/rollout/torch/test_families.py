@@ -159,11 +159,13 @@ def test_only_recurrent_families_hold_states_that_cannot_be_shortened():
 
 
 def test_an_unlisted_type_plays_only_if_it_continues_from_its_cache(tokenizer, kit):
-    """rwkv keeps states of its own, and minimax refuses the cache; starcoder2 does as listed types do."""
+    """rwkv keeps states of its own, minimax refuses the cache, and blenderbot counts padding among its positions;
+    starcoder2 does as listed types do."""
     sizes = {key: value for key, value in COMMON.items() if key != "num_key_value_heads"}
-    for kind, is_right in {"rwkv": False, "minimax": False, "starcoder2": True}.items():
+    decoder = {"d_model": 64, "decoder_layers": 2, "decoder_ffn_dim": 64, "decoder_attention_heads": 4}
+    for kind, is_right in {"rwkv": False, "minimax": False, "blenderbot": False, "starcoder2": True}.items():
         torch.manual_seed(0)
-        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **sizes)).eval()
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **sizes, **decoder)).eval()
         if not is_right:
             with raises_naming(ModelError, repr(kind), "hardware.engine=vllm"):
                 kit.engine(model, tokenizer)
@@ -186,3 +188,9 @@ def test_what_the_fused_decoder_does_not_compute_goes_through_transformers(token
             completion = kit.finish(kit.engine(model, tokenizer), kit.ask(0, prompt))[0]
             truth = kit.logprobs(model, prompt, completion).tolist()
             assert completion.logprobs == pytest.approx(truth, abs=1e-4), change
+
+
+def test_a_listed_type_with_layers_that_have_no_cache_is_one_line(tokenizer, kit):
+    model = tiny_model("qwen3_5_text", layer_types=["linear_attention"] * 4)
+    with raises_naming(ModelError, "'qwen3_5_text'", "hardware.engine=vllm"):
+        kit.engine(model, tokenizer)
