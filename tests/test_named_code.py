@@ -15,15 +15,12 @@ PLACEHOLDERS = {"X", "NAME", "FAMILY"}
 """Names that stand for any."""
 OTHER = {"rlx.log"}
 """A file of another meaning."""
-OLD = PACKAGE / "record" / "moved.py"
-"""Holds names of code that has moved."""
 
 
 def texts() -> Iterator[tuple[Path, str]]:
     code, options, pages = PACKAGE.rglob("*.py"), (ROOT / "conf").rglob("*.yaml"), (ROOT / "docs").rglob("*.md")
     for file in (*code, *options, *pages, ROOT / "README.md"):
-        if file != OLD:
-            yield file, file.read_text(encoding="utf-8")
+        yield file, file.read_text(encoding="utf-8")
 
 
 def names_in(file: Path) -> set[str]:

@@ -21,7 +21,6 @@ from rlx.config.folders import FAMILIES, list_groups, option_files, shipped_fold
 from rlx.config.keys import list_keys, suggest
 from rlx.config.words import one_line, parse_overrides
 from rlx.limits import near
-from rlx.record.moved import with_present_key, with_present_names
 
 ROOT = "config"
 HYDRA_ERRORS = (HydraException, OmegaConfBaseException, yaml.YAMLError)
@@ -42,8 +41,7 @@ def check_tree(
         keys = list_keys(tree, [])
         known = [key for key in keys if key.path != error.path]
         where = f": no such key in {file}" if (file := file_of(error.path, choices or {})) else ""
-        present = with_present_key(error.path)
-        hint = f"; it is {present} now" if present != error.path else suggest(error.path, known, error.names)
+        hint = suggest(error.path, known, error.names)
         raise ConfigError(f"unknown key {error.path!r}{where}{hint}") from None
 
 
@@ -152,4 +150,4 @@ def to_tree(config: DictConfig) -> dict[str, Any]:
 def plain(config: DictConfig) -> dict[str, Any]:
     tree = OmegaConf.to_container(config, resolve=True)
     assert isinstance(tree, dict)
-    return {str(key): value for key, value in with_present_names(tree).items()}
+    return {str(key): value for key, value in tree.items()}

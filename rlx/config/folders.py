@@ -13,7 +13,6 @@ from typing import Any
 import yaml
 
 from rlx.config.check import ConfigError
-from rlx.record.moved import present_name, with_present_names
 from rlx.record.plain_yaml import PlainError, parse_small
 from rlx.record.provenance import named_imports
 
@@ -112,7 +111,7 @@ def read_option(group: str, name: str, folders: Sequence[Path] | None = None) ->
 @cache
 def parse_yaml(text: str) -> Any:
     """Parse a file's text. Cached, because one command reads some files many times; copy the value to change it."""
-    return with_present_names(parse_small(text))
+    return parse_small(text)
 
 
 def shipped_options(group: str) -> dict[str, dict[str, Any]]:
@@ -177,7 +176,7 @@ def every_group(folders: Sequence[Path] | None = None) -> list[str]:
 def list_targets(folders: Sequence[Path] | None = None) -> set[str]:
     """Every `_target_` that some file of the config folders names."""
     texts = (file.read_text(encoding="utf-8", errors="replace") for file in config_files(folders))
-    return {present_name(target) for text in texts for target in TARGET.findall(text)}
+    return {target for text in texts for target in TARGET.findall(text)}
 
 
 def config_files(folders: Sequence[Path] | None = None) -> Iterator[Path]:

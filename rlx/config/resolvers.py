@@ -8,8 +8,6 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from rlx.record.moved import present_name
-
 
 def rate(value: float, *, _root_: DictConfig) -> float:
     """Return a recipe's learning rate, times its factor where the model has adapters."""
@@ -36,7 +34,7 @@ def discounts(env: Any) -> Iterator[float]:
     elif isinstance(inner, Mapping):
         yield from discounts(inner)
     else:
-        yield as_discount(env.get("discount", read_declared(present_name(str(env.get("_target_"))))))
+        yield as_discount(env.get("discount", read_declared(str(env.get("_target_")))))
 
 
 def read_declared(target: str) -> Any:

@@ -20,8 +20,10 @@ from rlx.config.folders import config_folders, list_groups, trusted_folders
 from rlx.config.values import literal
 from rlx.config.words import one_line, parse_overrides, parse_words, spell_mixtures
 from rlx.limits import to_text
-from rlx.record.folder import CONFIG, format_hint, read_config
-from rlx.record.moved import with_present_key
+from rlx.record.folder import CONFIG, read_config, version_hint
+
+OTHER_VERSION = " (if another version of rlx wrote it, use that version, which summary.json names)"
+"""End of an error about a stored configuration that this version refuses."""
 
 
 def load_tree(
@@ -35,7 +37,7 @@ def load_tree(
     """Read a run's saved configuration, change it by the words of a command (`env.max_rounds=5`, `evaluate=long`,
     `-cd DIR`), check it, and return these parts of it. It calls only what rlx ships, or what the user names. A command
     that uploads nothing (not `tracks`) takes a run whatever its trackers are."""
-    arguments = parse_words([with_present_key(word) for word in words])
+    arguments = parse_words(words)
     refuse_options(arguments, "run=DIR, which takes KEY=VALUE and -cd DIR")
     first = Path(arguments.config_dir) if arguments.config_dir else config_dir
     if not (folder / CONFIG).exists():
@@ -52,7 +54,7 @@ def load_tree(
     except ConfigError as error:
         if overrides:
             raise
-        raise ConfigError(f"{folder / CONFIG}: {error}{format_hint(folder)}") from None
+        raise ConfigError(f"{folder / CONFIG}: {error}{version_hint(folder) or OTHER_VERSION}") from None
     return {key: chosen[key] for key in chosen if key in parts}
 
 

@@ -19,7 +19,6 @@ from hydra.errors import OverrideParseException
 
 from rlx.config.check import ConfigError
 from rlx.limits import near, to_text
-from rlx.record.moved import with_present_key
 
 DEEPEST = 50
 """Brackets within each other in a word."""
@@ -96,9 +95,8 @@ def options_last(words: Sequence[str]) -> list[str]:
 
 
 def spell_mixtures(words: Sequence[str]) -> list[str]:
-    """The words with present names of keys, and `env=[a,b]` spelled out as a mixture whose parts are these options,
-    named after them."""
-    return [other for word in words for other in spell_mixture(with_present_key(word))]
+    """Return the words, with `env=[a,b]` spelled out as a mixture whose parts are these options, named after them."""
+    return [other for word in words for other in spell_mixture(word)]
 
 
 def spell_mixture(word: str) -> list[str]:

@@ -28,15 +28,6 @@ from rlx.regular import read_bounded, write_aside
 
 Ending = Literal["finished", "interrupted", "failed"]
 
-FORMER = {
-    "tool_calls": "tool/calls",
-    "failed_rate": "tool/failed_rate",
-    "mismatch_rate": "tool/mismatch_rate",
-    "tool_tokens": "tool/tokens",
-    **{name: f"episode/{name}" for name in ("turns", "tokens", "truncated", "errors")},
-}
-"""Former names of figures in summaries, before they took those of training."""
-
 
 class SummaryError(ValueError):
     """A summary.json that cannot be read; the message is one line that names it."""
@@ -160,7 +151,7 @@ def summary_of(value: Any) -> Summary:
     cost, git = value["cost"], value["git"]
     return Summary(
         status=value["status"],
-        metrics={_name_of(str(name)): _estimate_of(figure) for name, figure in value["metrics"].items()},
+        metrics={str(name): _estimate_of(figure) for name, figure in value["metrics"].items()},
         seed=int(value["seed"]),
         provenance=from_record(value["provenance"]),
         git=None if git is None else Git(commit=str(git["commit"]), dirty=bool(git["dirty"])),
@@ -194,11 +185,6 @@ def range_of(value: Any) -> tuple[float, float] | None:
 def plain(figures: Mapping[str, Estimate]) -> dict[str, Any]:
     """Figures as JSON."""
     return {name: without_infinities(asdict(figure)) for name, figure in figures.items()}
-
-
-def _name_of(figure: str) -> str:
-    noun, slash, stat = figure.partition("/")
-    return noun + slash + FORMER.get(stat, stat)
 
 
 def _estimate_of(figure: Mapping[str, Any]) -> Estimate:

@@ -34,8 +34,6 @@ from rlx.limits import to_text
 from rlx.record.codec import FORMAT
 from rlx.record.files import read_json, set_aside
 from rlx.record.lock import HeldError, hold
-from rlx.record.moved import with_present_keys, with_present_names
-from rlx.record.newer import with_newer_keys
 from rlx.record.plain_yaml import PlainError, read_plain
 from rlx.regular import ASIDE, inside, read_bounded, regular_files, require_regular, write_aside
 
@@ -108,8 +106,7 @@ def is_free(key: str, free: Sequence[str]) -> bool:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Read the configuration that `claim_config` wrote, with present names of code and keys. FolderError if it is
-    damaged."""
+    """Read the configuration that `claim_config` wrote. FolderError if it is damaged."""
     path = folder / CONFIG
     try:
         tree = read_plain(path)
@@ -121,18 +118,18 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise FolderError(f"{path} is damaged ({type(error).__name__}); {RESTORE}") from None
     if not isinstance(tree, dict):
         raise FolderError(f"{path} does not hold a configuration; {RESTORE}")
-    return with_present_names(with_present_keys(tree))
+    return tree
 
 
-def format_hint(folder: Path) -> str:
-    """For the end of an error: whether a folder's configuration is from before a change of the format."""
+def version_hint(folder: Path) -> str:
+    """Return the end of an error about a configuration of another format; empty for one of this format."""
     try:
         first = read_bounded(folder / CONFIG)[: len(MARK)].decode(errors="replace")
     except OSError:
         return ""
     if first == MARK:
         return ""
-    return f" (it was written before rlx's format {FORMAT}: use the rlx that wrote it, which summary.json names)"
+    return f" (another version of rlx wrote it, before format {FORMAT}: use that version, which summary.json names)"
 
 
 def claim_config(folder: Path, config: Mapping[str, Any]) -> None:
@@ -151,14 +148,12 @@ def claim_config(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 def refuse_differences(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any], *, done: bool) -> None:
-    """A run keeps what its steps depend on, and once it is finished also what its figures depend on. Keys that are
-    newer than the folder may be there, at their defaults."""
-    old = with_newer_keys(old, new)
+    """Refuse a change of a key that the run's steps depend on, and in a finished run of one that its figures do."""
     changed = differences(old, new, (*FREE_KEYS, *JUDGING_KEYS))
     if changed:
         raise FolderError(
             f"{folder} holds a run with another configuration ({'; '.join(changed[:3])}): "
-            f"`rlx resume {folder}` goes on with that run, or choose another hydra.run.dir{format_hint(folder)}"
+            f"`rlx resume {folder}` goes on with that run, or choose another hydra.run.dir{version_hint(folder)}"
         )
     judged = differences(old, new) if done else []
     if judged:

@@ -28,13 +28,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rlx.record.moved import NAMING
-
 PACKAGE = Path(__file__).resolve().parents[1]
 CODE = (".py", ".txt")
 """Suffixes of the files that rlx consists of; its models count by their own folders."""
 SHARED = ("torch", "transformers", "tokenizers", "peft", "numpy", "safetensors", "vllm", "deepspeed")
 """Modules that all results depend on, if installed."""
+NAMING = ("_target_", "adapter")
+"""Keys of a configuration whose values name modules, or something in one."""
 LATE = ("import_module", "find_spec", "__import__")
 """Functions whose first argument names a module."""
 REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -93,3 +93,12 @@ def test_a_server_needs_no_word_of_what_it_does_not_serve(
 def test_other_options_are_refused(tmp_path: Path, option: str) -> None:
     with raises_naming(ConfigError, option.partition("=")[0], "run=DIR"):
         load_tree(tmp_path, [option])
+
+
+@pytest.mark.parametrize(("old", "new"), [("num_test: ", "num_tests: "), ("countdown.countdown.", "countdown.")])
+def test_a_run_of_another_version_says_so_in_one_line(tmp_path: Path, old: str, new: str) -> None:
+    write(tmp_path, compose(["env=countdown"]))
+    stored = tmp_path / "config.yaml"
+    stored.write_text(stored.read_text().replace(old, new, 1))
+    with raises_naming(ConfigError, stored, "another version", "summary.json"):
+        load_tree(tmp_path)

@@ -144,14 +144,6 @@ def test_git_state_is_the_commit_and_whether_the_tree_changed(tmp_path: Path) ->
     assert found.dirty
 
 
-def test_figures_of_former_summaries_have_the_names_of_today(tmp_path: Path) -> None:
-    figures = {
-        name: Estimate(value=0.5, low=0.4, high=0.6) for name in ("eval/tool_calls", "gain@5/turns", "eval/reward")
-    }
-    write_summary(tmp_path / "s", Summary(status="finished", seed=0, metrics=figures))
-    assert set(read_summary(tmp_path / "s").metrics) == {"eval/tool/calls", "gain@5/episode/turns", "eval/reward"}
-
-
 def test_git_starts_nothing_that_a_downloaded_folder_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "download"
     git = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b"]
