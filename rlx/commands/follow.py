@@ -1,4 +1,4 @@
-"""The commands that follow runs from outside: a live view, metrics as CSV, and the upload of what W&B recorded."""
+"""Commands that follow runs from outside: a live view, and metrics as CSV."""
 
 from __future__ import annotations
 
@@ -27,24 +27,6 @@ def metrics(
         show(text.rstrip("\n"))
     else:
         write_output(file, text)
-
-
-@follow_commands.command(rich_help_panel=AFTER)
-def sync(
-    folders: Annotated[list[Path] | None, typer.Argument(exists=True, file_okay=False, help="Of runs.")] = None,
-) -> None:
-    """Upload the runs below folders that W&B recorded offline.
-
-    Below outputs/ if no folder is named. A running run is left for later, and nothing is uploaded twice. Exit code 1 if
-    an upload failed: the same command tries it again.
-    """
-    from rlx.commands.sync import sync as sync_folders
-
-    failed = False
-    for run in sync_folders(folders or [Path("outputs")]):
-        show(run.text)
-        failed = failed or run.failed
-    raise typer.Exit(int(failed))
 
 
 @follow_commands.command(rich_help_panel=AFTER)

@@ -16,7 +16,7 @@ Figures = Mapping[str, tuple[float, float, float]]
 """Final figures by name: value, and the ends of its 95% interval."""
 
 WANDB = "W&B"
-REST = {WANDB: "; `rlx sync` sends the rest"}
+REST = {WANDB: "; `wandb sync` sends the rest"}
 """Remedies after a timeout at the end, by the tracker's name."""
 
 

@@ -16,9 +16,9 @@ from typing import Any
 from rlx.console import clean_value, one_line
 from rlx.record.dashboard import Figures
 from rlx.record.episode_table import COLUMNS, episode_rows
-from rlx.record.folder import METRICS, WANDB, read_config
+from rlx.record.folder import METRICS, WANDB
 from rlx.record.track import Track, finite_numbers, lines_by_step, missing_lines
-from rlx.regular import inside, is_regular, make_inside, read_text, write_aside
+from rlx.regular import is_regular, make_inside, read_text, write_aside
 
 PASS_AT = re.compile(r"(?P<policy>[^/]+)/pass@(?P<k>\d+)")
 PASS_COLUMNS = ("policy", "k", "pass@k", "low", "high")
@@ -53,7 +53,6 @@ class WandbRun:
                 self.run.log(tables)
         finally:
             self.run.finish(exit_code=exit_code)
-            write_aside(closed_mark(self.folder), "")
 
     def _send(self, lines: Mapping[int, Mapping[str, Any]]) -> None:
         for step, line in lines.items():
@@ -125,7 +124,6 @@ def open_wandb(track: Track, folder: Path, config: Mapping[str, Any]) -> WandbRu
         run = wandb.init(mode="online" if online else "offline", **asked)
     except wandb.errors.CommError:
         run = wandb.init(mode="offline", **asked)
-    closed_mark(folder).unlink(missing_ok=True)
     run.define_metric("*", step_metric="step")
     for name in BEST:
         run.define_metric(name, step_metric="step", summary="last,max")
@@ -139,19 +137,6 @@ def is_logged_in() -> bool:
         return wandb.login(prompt=False, timeout=10) is True
     except wandb.errors.CommError:
         return False
-
-
-def closed_mark(folder: Path) -> Path:
-    """Return the file that says that W&B has written all that the last start of the run gave it."""
-    return inside(folder, WANDB) / "closed"
-
-
-def record_again(folder: Path) -> None:
-    """Record offline what a killed run has in metrics.jsonl. W&B keeps the last 32 KiB in memory and loses it."""
-    config = read_config(folder)
-    known = config.get("track", {})
-    names: dict[str, Any] = {key: str(known[key]) for key in ("project", "entity", "group", "name") if key in known}
-    open_wandb(Track(mode="offline", **names), folder, config).finish({}, exit_code=1)
 
 
 def sweep_of(folder: Path) -> str:

@@ -22,12 +22,6 @@ from rlx.record.wandb_run import import_wandb, open_wandb
 open_wandb(Track(mode=sys.argv[2], timeout=15), Path(sys.argv[1]), {"seed": 1}).finish({}, exit_code=0)
 print(import_wandb().setup().settings.base_url)
 """
-SYNC = """
-import sys
-from pathlib import Path
-from rlx.commands.sync import sync
-print(*(done.text for done in sync([Path(sys.argv[1])])))
-"""
 
 
 @pytest.fixture
@@ -94,5 +88,3 @@ def test_no_key_reaches_a_server_that_a_downloaded_folder_names(download: Path, 
     for environ in ({}, {"WANDB_DIR": str(download)}, {"WANDB_BASE_URL": "http://127.0.0.1:9"}):
         run(OPEN, download, "auto", **environ)
         assert not was_called(stranger)
-    run(SYNC, download)
-    assert not was_called(stranger)

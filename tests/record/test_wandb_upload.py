@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rlx.commands.sync import sync
 from rlx.record.dashboard import Dashboard
 from rlx.record.folder import MARK
 from rlx.record.track import Track, append_metrics, read_metrics, truncate_metrics
 from rlx.record.trackers import open_dashboards
 from tests.record.wandb_server import WandbServer, serving
 
-Command = Callable[..., "subprocess.CompletedProcess[str]"]
 KEY = "local-" + "k" * 40
 KILLED = """
 import os, sys, time
@@ -88,14 +86,13 @@ def kill(folder: Path) -> None:
     assert subprocess.run([sys.executable, "-c", KILLED, str(folder)], env=alone, timeout=60).returncode == 9
 
 
-@pytest.mark.slow
-def test_a_killed_run_is_recorded_again_and_uploaded(tmp_path: Path, server: WandbServer) -> None:
-    folder = tmp_path / "run"
-    kill(folder)
-    assert [done.failed for done in sync([folder])] == [False]
-    assert sent(server) == stored(folder)
-    assert len(sent(server)) == 7
-    assert [done.text for done in sync([folder])] == [f"{folder}: uploaded before"]
+def upload_last(folder: Path) -> None:
+    """Upload the last part of a run, which has all steps, as docs/trackers.md says."""
+    part = sorted((folder / "wandb").glob("offline-run-*"))[-1]
+    online = {name: value for name, value in os.environ.items() if name not in ("WANDB_MODE", "WANDB_SERVICE")}
+    command = [sys.executable, "-m", "wandb", "sync", str(part)]
+    done = subprocess.run(command, cwd=folder.parent, env=online, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
@@ -103,7 +100,7 @@ def test_a_killed_and_resumed_run_has_each_step_once(tmp_path: Path, server: Wan
     folder = tmp_path / "run"
     kill(folder)
     record(folder, 6, 7, 8, seconds=2.0)
-    assert [done.failed for done in sync([folder])] == [False]
+    upload_last(folder)
     assert sent(server) == stored(folder)
     assert [line["time/step"] for line in sent(server)] == [1.0] * 5 + [2.0] * 3
 
@@ -112,34 +109,8 @@ def test_a_killed_and_resumed_run_has_each_step_once(tmp_path: Path, server: Wan
 def test_steps_that_were_uploaded_before_the_resume_are_replaced(tmp_path: Path, server: WandbServer) -> None:
     folder = tmp_path / "run"
     record(folder, 1, 2, 3)
-    assert [done.failed for done in sync([folder])] == [False]
+    upload_last(folder)
     record(folder, 3, 4, seconds=2.0)
-    assert [done.failed for done in sync([folder])] == [False]
+    upload_last(folder)
     assert sent(server) == stored(folder)
     assert [line["time/step"] for line in sent(server)] == [1.0, 1.0, 2.0, 2.0]
-
-
-@pytest.mark.parametrize("key", ["local-" + "x" * 40, "short", None])
-def test_a_wrong_or_missing_key_is_one_line_without_the_key(
-    key: str | None, tmp_path: Path, server: WandbServer, monkeypatch: pytest.MonkeyPatch, rlx_here: Command
-) -> None:
-    part = tmp_path / "wandb" / "offline-run-20260101-id"
-    part.mkdir(parents=True)
-    (part / "run-id.wandb").write_bytes(b"record")
-    monkeypatch.delenv("WANDB_API_KEY") if key is None else monkeypatch.setenv("WANDB_API_KEY", key)
-    done = rlx_here("sync", str(tmp_path))
-    assert (done.returncode, len(done.stdout.splitlines()), done.stderr) == (1, 1, "")
-    assert key is None or key not in done.stdout
-    assert not server.history
-
-
-@pytest.mark.slow
-def test_a_server_that_cannot_be_reached_is_one_line(
-    tmp_path: Path, server: WandbServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    record(tmp_path / "run", 1)
-    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
-    (done,) = sync([tmp_path])
-    assert done.failed
-    assert len(done.text.splitlines()) == 1
-    assert KEY not in done.text
