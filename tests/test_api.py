@@ -232,8 +232,6 @@ def test_a_folder_that_cannot_be_is_refused(place: str, tmp_path: Path, monkeypa
 
 
 def test_calls_that_cannot_be_made_are_refused(trained: rlx.RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    with raises_naming(rlx.CallError, "benchmark=NAME"):
-        rlx.evaluate(benchmark="arc_challenge", run=trained)
     with raises_naming(rlx.CallError, "folder="):
         rlx.evaluate(run=trained, folder="elsewhere")
     with raises_naming(rlx.CallError, "int"):

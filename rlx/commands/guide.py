@@ -87,11 +87,6 @@ Examples:
 evaluate, * being the default:
 {options}
 
-General benchmarks, with or without run=DIR (extra `benchmarks`):
-  benchmark=arc_challenge,piqa  Names of lm-evaluation-harness, or FILE.yaml.
-  benchmark_limit=1000          The first examples of each.
-  benchmark_shots, benchmark_batch_size, benchmark_code: docs/benchmarks.md
-
 Options:
   --help                Show this message and exit.
 """

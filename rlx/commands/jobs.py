@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlx.evaluate.benchmarks import Benchmarks
     from rlx.run.run import Run
 
 Job = Callable[["Run"], Any]
@@ -45,23 +44,6 @@ def evaluate_job(run: Run) -> Any:
     from rlx.run.evaluation_run import evaluate_model
 
     return evaluate_model(replace(run, steps=0))
-
-
-def benchmark_job(benchmarks: Benchmarks) -> tuple[Job, Check]:
-    """Return a job that evaluates a model's benchmarks, and its check."""
-
-    def check(run: Run, here: bool = True) -> None:
-        from rlx.preflight.checks import check_benchmarks
-
-        check_benchmarks(run, here)
-
-    def job(run: Run) -> Any:
-        check(run)
-        from rlx.run.benchmark import benchmark_model
-
-        return benchmark_model(replace(run, steps=0), benchmarks)
-
-    return job, check
 
 
 def stored_run(folder: Path, words: Sequence[str], recorded: Sequence[str]) -> Run:

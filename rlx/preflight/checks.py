@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rlx.config.check import ConfigError
-from rlx.evaluate.benchmarks import BenchmarkError
 from rlx.hardware.packages import how_to_get, lacks
 from rlx.hardware.ranks import find_place
 from rlx.preflight.devices import check_devices, check_packages
-from rlx.preflight.inputs import check_cache, check_inputs, check_model, check_servers
+from rlx.preflight.inputs import check_inputs, check_servers
 from rlx.preflight.objective import check_objective
 from rlx.preflight.prospect import Prospect
 from rlx.preflight.recipe import check_recipe
@@ -20,8 +19,6 @@ from rlx.run.run import Run
 
 TENSORBOARD = "tensorboard"
 """Extra that brings TensorBoard."""
-EXTRA = "benchmarks"
-"""Extra that brings lm-evaluation-harness."""
 
 
 def check_train(prospect: Prospect, here: bool = True) -> None:
@@ -74,20 +71,6 @@ def check_fit(prospect: Prospect) -> None:
     misfit = prospect.misfit
     if misfit is not None:
         raise type(misfit)(f"{misfit}; {describe_fitting(prospect.fitting)}")
-
-
-def check_benchmarks(run: Run, here: bool = True) -> None:
-    """Refuse benchmarks without their packages, and a model that cannot be loaded."""
-    require_harness()
-    check_model(Prospect(run=run, trains=False))
-    check_cache()
-
-
-def require_harness() -> None:
-    """Refuse benchmarks where the extra is missing."""
-    wrong = lacks(EXTRA)
-    if wrong:
-        raise BenchmarkError(f"benchmark= needs lm-evaluation-harness, and {wrong}: {how_to_get(EXTRA)}")
 
 
 def fetch_here(run: Run, here: bool) -> bool:
