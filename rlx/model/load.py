@@ -232,11 +232,11 @@ def fit_added(loaded: Any, added: Added) -> Mapping[str, Tensor]:
     from rlx.model.expand import actions_of
     from rlx.model.rows import fit_rows
 
-    trained_actions = actions_of(loaded)
+    model_actions = actions_of(loaded)
     long = {
         name: ids
         for name, ids_of_description in added.descriptions.items()
-        if added.initial.get(name) == "description" and (trained_actions is None or name not in trained_actions.names)
+        if added.initial.get(name) == "description" and (model_actions is None or name not in model_actions.names)
         if len(ids := without_gap(ids_of_description, added.blanks)) > 1
     }
     grounds = added.grounds() if long else ()
