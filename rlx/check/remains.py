@@ -22,14 +22,14 @@ def present(scratch: Path | None = None, *folders: Path) -> Counter[str]:
 
     The files are those in `scratch`, a temporary folder without other users, and half-written ones in `folders`.
     """
-    found: dict[str, Iterable[object]] = {
+    inventory: dict[str, Iterable[object]] = {
         "object": parts(),
         "thread": (thread.name for thread in threading.enumerate()),
         "process": (f"{name} ({pid})" for pid, name in children(os.getpid())),
         "open file": descriptors(),
         "file": (*(scratch.iterdir() if scratch else ()), *half_written(folders)),
     }
-    return Counter(f"{kind}: {name}" for kind, names in found.items() for name in names)
+    return Counter(f"{kind}: {name}" for kind, names in inventory.items() for name in names)
 
 
 def subtract(before: Counter[str], after: Counter[str]) -> list[str]:
@@ -39,13 +39,13 @@ def subtract(before: Counter[str], after: Counter[str]) -> list[str]:
 
 def parts() -> Iterator[str]:
     """Yield the kinds of all live learners, engines and the like."""
-    known: dict[type, str] = {}
-    for thing in gc.get_objects():
-        kind = type(thing)
-        if kind not in known:
-            known[kind] = part_of(kind)
-        if known[kind]:
-            yield known[kind]
+    names: dict[type, str] = {}
+    for value in gc.get_objects():
+        kind = type(value)
+        if kind not in names:
+            names[kind] = part_of(kind)
+        if names[kind]:
+            yield names[kind]
 
 
 def part_of(kind: type) -> str:
@@ -63,13 +63,13 @@ def children(pid: int) -> list[tuple[int, str]]:
         except OSError:
             continue
         below.setdefault(int(rest.split()[1]), []).append((int(folder.name), name))
-    found: list[tuple[int, str]] = []
+    descendants: list[tuple[int, str]] = []
     waiting = [pid]
     while waiting:
-        young = below.get(waiting.pop(), [])
-        found += young
-        waiting += [number for number, _ in young]
-    return found
+        offspring = below.get(waiting.pop(), [])
+        descendants += offspring
+        waiting += [number for number, _ in offspring]
+    return descendants
 
 
 def descriptors() -> Iterator[str]:
