@@ -7,5 +7,5 @@
     choose.py      options that suit each other
 
 rlx.train calls warm.py, resume.py, pipeline.py, rehearsal.py, judge.py and closing.py; commands call serve.py,
-benchmark.py, evaluation_run.py and stored_speech.py.
+evaluation_run.py and stored_speech.py.
 """
