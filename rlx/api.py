@@ -36,7 +36,7 @@ class CallError(MistakeError):
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A run as its folder has it, at whatever moment it is read: a running one may be read too.
+    """A run's folder, read anew at each access: the run may still go on.
 
     Text in the frames has no control characters, as it may be a stranger's.
     """
@@ -145,13 +145,13 @@ def words_of(words: Sequence[Word], keys: Mapping[str, Any], folder: Place | Non
     from rlx.config.in_process import FOLDER
     from rlx.config.values import word_of
 
-    found: list[str] = []
+    line: list[str] = []
     for word in words:
         if not isinstance(word, str | Mapping):
             raise CallError(f"{type(word).__name__:.60}: expected words such as 'algo=grpo', or a mapping of keys")
-        found += [word] if isinstance(word, str) else [word_of(key, value) for key, value in word.items()]
-    found += [word_of(key, value) for key, value in keys.items()]
-    return found if folder is None else [*found, word_of(FOLDER, os.fspath(folder))]
+        line += [word] if isinstance(word, str) else [word_of(key, value) for key, value in word.items()]
+    line += [word_of(key, value) for key, value in keys.items()]
+    return line if folder is None else [*line, word_of(FOLDER, os.fspath(folder))]
 
 
 def refuse_place() -> None:

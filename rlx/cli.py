@@ -184,7 +184,7 @@ def plan(
     tokens: parts.Tokens = None,
     turns: parts.Turns = None,
     prompt: parts.Prompt = None,
-    seen: parts.Seen = None,
+    observed: parts.Observed = None,
 ) -> None:
     """Show a run before it starts: whether it fits, its time, settings, memory and disk.
 
@@ -195,7 +195,7 @@ def plan(
     from rlx.commands.plan import plan_run
     from rlx.preflight.lengths import LengthHints
 
-    plan_run(words, LengthHints(tokens=tokens, turns=turns, prompt=prompt, seen=seen))
+    plan_run(words, LengthHints(tokens=tokens, turns=turns, prompt=prompt, observed=observed))
 
 
 @app.command(context_settings=MIXED, rich_help_panel=BEFORE)
@@ -300,8 +300,8 @@ def main() -> None:
         print_no_more()  # the reader of a pipe (head, less) has seen enough
         code = 0
     except Exception as error:
-        told = one_line_of(error)
-        if told is None:
+        message = one_line_of(error)
+        if message is None:
             raise
-        code = fail(told, getattr(error, "exit_code", 1))
+        code = fail(message, getattr(error, "exit_code", 1))
     sys.exit(code if isinstance(code, int) else 0)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import copy
 import io
+import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from rlx.hardware.ranks import Ranks
 
 settings.register_profile("busy", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")  # how long an example takes says nothing on a machine that others use
@@ -60,6 +63,19 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cache")
     os.environ["RLX_CACHE"] = str(folder)
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def messages_are_json() -> Iterator[None]:
+    """One process tells itself what several would tell each other: JSON, read again."""
+    gather = Ranks.gather
+
+    def as_several(ranks: Ranks, value: Any) -> list[Any]:
+        return [json.loads(json.dumps(value))] if ranks.size == 1 else gather(ranks, value)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Ranks, "gather", as_several)
+        yield
 
 
 @pytest.fixture(scope="session")

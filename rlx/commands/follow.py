@@ -32,8 +32,9 @@ def metrics(
 @follow_commands.command(rich_help_panel=AFTER)
 def watch(
     folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Of runs, or of one.")] = Path("outputs"),
-    every: Annotated[
-        float | None, typer.Option(min=0.1, max=86_400, help="Seconds between looks: 2, or 10 without a terminal.")
+    interval: Annotated[
+        float | None,
+        typer.Option("--every", min=0.1, max=86_400, help="Seconds between looks: 2, or 10 without a terminal."),
     ] = None,
 ) -> None:
     """Watch the runs below a folder, here and in SLURM, until Ctrl-C.
@@ -49,4 +50,4 @@ def watch(
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does: the terminal gets its cursor back
     console = ResultConsole()
-    watch_runs(Watcher(folder), console, every=every or (2.0 if console.is_terminal else 10.0))
+    watch_runs(Watcher(folder), console, every=interval or (2.0 if console.is_terminal else 10.0))

@@ -161,19 +161,19 @@ def how_chosen(group: str) -> str:
 
 
 def chosen_below() -> set[str]:
-    """Groups within groups of which some option chooses one, such as a model its recipe."""
+    """Return the inner groups of which some option has a default, such as `model/recipe`."""
     files = [(group, file) for group in list_groups() for file in (shipped_folder("conf") / group).glob("*.yaml")]
     chosen = [(group, name) for group, file in files for name in default_options(f"{group}/{file.stem}")]
     return {f"{group}/{name.partition('@')[0]}" for group, name in chosen}
 
 
 def options_of(group: str, folders: Sequence[Path] | None = None) -> str:
-    """All options of a group in a line, the default marked; where there are many, presets behind what they begin as."""
+    """Write all options of a group in a line, the default marked; those of a large group are listed by family."""
     default = defaults().get(group)
     if group not in FAMILIES:
         return ", ".join(f"{name}*" if name == default else name for name in option_files(group, folders))
     families = families_of(option_files(group, folders)).values()
-    presets = [one for names in families for one in presets_of(names).items()]
+    presets = [preset for names in families for preset in presets_of(names).items()]
     marked = [(f"{name}*" if name == default else name, ", ".join(more)) for name, more in presets]
     return ", ".join(f"{name} ({more})" if more else name for name, more in marked)
 

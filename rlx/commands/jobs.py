@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 Job = Callable[["Run"], Any]
 Check = Callable[..., None]
-"""Refuses a run that cannot work; `here` is true if its processes will be on this machine."""
+"""Refuses a run that cannot work; `is_local` is true if its processes will be on this machine."""
 
 
-def check_train(run: Run, here: bool = True) -> None:
+def check_train(run: Run, is_local: bool = True) -> None:
     """Refuse a run that cannot train."""
     from rlx.preflight import checks, prospect
 
-    checks.check_train(prospect.Prospect(run=run), here)
+    checks.check_train(prospect.Prospect(run=run), is_local)
 
 
 def train_job(run: Run) -> Any:
@@ -31,11 +31,11 @@ def train_job(run: Run) -> Any:
     return value_of(run, train(run))
 
 
-def check_evaluate(run: Run, here: bool = True) -> None:
+def check_evaluate(run: Run, is_local: bool = True) -> None:
     """Refuse a run that cannot be evaluated."""
     from rlx.preflight import checks, prospect
 
-    checks.check_evaluate(prospect.Prospect(run=run, trains=False), here)
+    checks.check_evaluate(prospect.Prospect(run=run, trains=False), is_local)
 
 
 def evaluate_job(run: Run) -> Any:
@@ -68,6 +68,6 @@ def evaluate_stored(folder: Path, words: Sequence[str], recorded: Sequence[str],
     check_evaluate(run)
     from rlx.run.evaluation_run import at_newest, evaluate_model
 
-    own, label, notes = at_newest(run)
-    evaluate_model(own, label=label, notes=notes)
-    return own.folder.absolute()
+    evaluated, label, notes = at_newest(run)
+    evaluate_model(evaluated, label=label, notes=notes)
+    return evaluated.folder.absolute()

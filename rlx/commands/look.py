@@ -129,7 +129,7 @@ def new(
 ) -> None:
     """Write an environment or algorithm of your own to begin with.
 
-    Three files, a module, its yaml and its test, which work as they are; nothing is overwritten.
+    The module, its yaml and its test work unchanged; no file is overwritten.
     """
     from rlx.commands.new import describe_new, write_new
 
@@ -139,7 +139,7 @@ def new(
 @commands.command(name="show", rich_help_panel=AFTER)
 def show_episode(
     folder: Annotated[Path, typer.Argument(exists=True, help="A run's folder, or a file of episodes.")],
-    what: Annotated[
+    step: Annotated[
         str, typer.Argument(help="A training step (12), eval or start; the last there is if not said.")
     ] = "",
     task: Annotated[str | None, typer.Option(help="Only episodes of this task.")] = None,
@@ -169,7 +169,7 @@ def show_episode(
         raise ConfigError("--best, --worst, --list, --index N and --line N each say which: give one of them")
     by = "best" if best else "worst" if worst else ""
     wanted = Wanted(task=task, sample=sample, success=solved, reply=reply)
-    for text in show_episodes(folder, what, wanted, index=index, by=by, listed=listed, line=line, tokens=tokens):
+    for text in show_episodes(folder, step, wanted, index=index, by=by, listed=listed, line=line, tokens=tokens):
         show(text)
 
 
@@ -210,16 +210,16 @@ def view(
         refuse_filters(wanted)
         serve_view(find_folders(places or ["outputs"]), port)
         return
-    folder, what = split_places(places or [])
+    folder, step = split_places(places or [])
     if export is None:
-        serve_view([folder], port, place_of_episode(folder, what, wanted, by=by, line=line))
+        serve_view([folder], port, place_of_episode(folder, step, wanted, by=by, line=line))
         return
-    show(export_episodes(folder, what, wanted, by=by, line=line, out=export))
+    show(export_episodes(folder, step, wanted, by=by, line=line, out=export))
 
 
 @data_commands.command()
 def cache(
-    what: Annotated[Literal["list", "clear"], typer.Argument(help="Show it, or remove it.")] = "list",
+    action: Annotated[Literal["list", "clear"], typer.Argument(help="Show it, or remove it.")] = "list",
     days: Annotated[float, typer.Option("--older-than", min=0, help="Days since it was last written.")] = 0.0,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove without asking.")] = False,
 ) -> None:
@@ -232,14 +232,14 @@ def cache(
     from rlx.commands.output import show_tables
     from rlx.record.cache import cache_folder
 
-    found = older_than(read_cache(), days)
-    show_tables([cache_table(found, cache_folder())])
-    if what == "list" or not found:
+    entries = older_than(read_cache(), days)
+    show_tables([cache_table(entries, cache_folder())])
+    if action == "list" or not entries:
         return
     if not yes:
         typer.confirm("Remove them?", abort=True)
-    gone, kept = clear(found)
-    show("\n".join([*kept, f"removed {len(gone)}, {megabytes(sum(entry.num_bytes for entry in gone))}"]))
+    removed, messages = clear(entries)
+    show("\n".join([*messages, f"removed {len(removed)}, {megabytes(sum(entry.num_bytes for entry in removed))}"]))
 
 
 @commands.command(name="sweep-table", rich_help_panel=AFTER)
@@ -249,7 +249,7 @@ def sweep_table(
     each: Annotated[bool, typer.Option("--each", help="A row per run, no means over seeds.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """The runs of a sweep: what varied, and what came of it.
+    """The runs of a sweep: their settings and results.
 
     Runs that differ in their seeds alone share a row, their mean. --json has every run with all its figures.
     """
@@ -288,8 +288,8 @@ def compare(
     from rlx.commands.output import show_json, show_tables
     from rlx.evaluate.compare import find_gains, gain_tables, gain_values
 
-    found = find_gains(ours, theirs)
+    gains = find_gains(ours, theirs)
     if as_json:
-        show_json([gain_values(gain) for gain in found])
+        show_json([gain_values(gain) for gain in gains])
     else:
-        show_tables([table for gain in found for table in gain_tables(gain, columns)])
+        show_tables([table for gain in gains for table in gain_tables(gain, columns)])

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}
-"""For commands whose words go to Hydra as they are, `-m` among them."""
+"""For commands that pass all words on to Hydra, `-m` among them."""
 MIXED = {"ignore_unknown_options": True}
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C stopped."""
@@ -46,7 +46,7 @@ class Overview(typer.core.TyperGroup):
 
 
 class WithDefault(typer.core.TyperGroup):
-    """A command that has subcommands too: words that begin with none of these go to its first one."""
+    """A command with subcommands, the first of which takes all words that name no subcommand."""
 
     @property
     def default(self) -> str:
@@ -72,8 +72,8 @@ def complete_words(ctx: typer.Context, args: list[str], incomplete: str) -> list
         head = words[-2] + "="
     elif words and "=" not in words[-1] and not words[-1].startswith("-"):
         head = words[-1] + "="
-    found = complete([word for word in words if "=" in word[1:]], head + incomplete)
-    return [word.removeprefix(head) for word in found]
+    completions = complete([word for word in words if "=" in word[1:]], head + incomplete)
+    return [word.removeprefix(head) for word in completions]
 
 
 Words = Annotated[
@@ -91,7 +91,9 @@ Tokens = Annotated[
 ]
 Turns = Annotated[float | None, typer.Option("--turns", min=1, help="Turns of an episode, on average.")]
 Prompt = Annotated[float | None, typer.Option("--prompt", min=1, help="Tokens before the first turn.")]
-Seen = Annotated[float | None, typer.Option("--seen", min=0, help="Tokens of all answers of tools or environment.")]
+Observed = Annotated[
+    float | None, typer.Option("--observed", min=0, help="Tokens of all answers of tools or environment.")
+]
 
 
 def split_run(words: list[str] | None) -> tuple[Path | None, list[str]]:

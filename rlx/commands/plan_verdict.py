@@ -1,5 +1,4 @@
-"""First lines of `rlx plan`: whether the run fits, how long it takes, what limits it, and settings that waste its
-devices. Each has the key to change."""
+"""First lines of `rlx plan`: verdict on memory, time with its limit, idle devices, each with the key to change."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ LIMIT_NAMES = {
 
 
 def describe_verdict(prospect: Prospect) -> list[str]:
-    """Say whether the run fits, how long it takes and what limits it, and what is wrong with it."""
+    """Describe the verdict on memory, the time with its limit, and faults of the settings."""
     fit = describe_fit(prospect)
     if fit.startswith(REFUSED):
         words = row("try", describe_fitting(prospect.fitting))
@@ -94,7 +93,7 @@ def cost(prospect: Prospect, load: Load, seconds: float) -> str:
 
 
 def describe_longer(forecast: Forecast) -> str:
-    """Say what longer episodes cost, which a policy may learn: twice as long, and as long as they can be."""
+    """Describe the cost of longer episodes, which a policy may learn: of twice the length, and of the limit."""
     load, most = forecast.main.load, forecast.main.expected.most
     if not load.plays:
         return ""
@@ -208,7 +207,7 @@ def describe_apart(prospect: Prospect) -> list[str]:
 def describe_unused(prospect: Prospect) -> list[str]:
     """Name a context of which no episode can use the half, though memory is kept for all of it."""
     sampling, expected = prospect.run.sampling, prospect.main.expected
-    if "--seen" in expected.unknown:
+    if "--observed" in expected.unknown:
         return []
     longest = expected.most + round(expected.usual.prompt + expected.usual.observed)
     if 2 * longest >= sampling.max_context:

@@ -17,7 +17,7 @@ from rlx.run.rehearsed import NUM_REHEARSED
 
 
 def describe_work(prospect: Prospect) -> list[str]:
-    """Say what the run does, in the order in which it does it, and what that takes."""
+    """Describe the work of a run in its order, with tokens, disk and time."""
     lines = describe_rehearsal(prospect)
     lines += [line for stage in prospect.stages for line in row(stage.name, describe_stage(stage))]
     lines += row("episode", describe_episode(prospect.main)) + describe_evaluations(prospect)
@@ -29,8 +29,8 @@ def describe_rehearsal(prospect: Prospect) -> list[str]:
     played = list(dict.fromkeys(prospect.rehearsed))
     if not played:
         return []
-    what = "the environment" if played == [""] else f"each of {', '.join(played)}"
-    text = f"{NUM_REHEARSED + 1} episodes of {what}, played twice with a script instead of a model"
+    environments = "the environment" if played == [""] else f"each of {', '.join(played)}"
+    text = f"{NUM_REHEARSED + 1} episodes of {environments}, played twice with a script instead of a model"
     return row("rehearsal", f"{text}, before the first step and any warm start; its tools and servers are called")
 
 
@@ -55,11 +55,11 @@ def describe_episode(stage: Stage) -> str:
     """Say the tokens of an episode, and where they are known from."""
     load, expected = stage.load, stage.expected
     turns = f" in {format_count(load.turns, 'turn')}" if load.turns > 1 else ""
-    seen = f", {load.observed:,} seen after the first turn" if load.observed else ""
+    observed = f", {load.observed:,} seen after the first turn" if load.observed else ""
     each = f"for each of {load.agents:g} agents " if load.agents > 1 else ""
-    guess = {"--prompt": "the prompt", "--seen": "what later turns see"}
+    guess = {"--prompt": "the prompt", "--observed": "what later turns see"}
     unknown = " and ".join(f"{guess[hint]} ({hint})" for hint in expected.unknown)
-    prompt = f"{each}{load.prompt:,} tokens of prompt{seen}" + (f", as nothing tells {unknown}" if unknown else "")
+    prompt = f"{each}{load.prompt:,} tokens of prompt{observed}" + (f", as nothing tells {unknown}" if unknown else "")
     if expected.is_certain:
         is_copy = expected.source == "demonstrations" and load.plays
         source = f"{AFTER_COPYING:g} times its demonstrations, as nano's were" if is_copy else expected.source
@@ -81,8 +81,8 @@ def describe_evaluations(prospect: Prospect) -> list[str]:
         return row("evaluation", text) + detected
     spent = [clock(prospect.forecast.evaluation_seconds(load)) for load in prospect.main.loads]
     within = spent[0] if len(spent) == 1 else f"{spent[0]} to {spent[-1]}"
-    told = row("evaluation", f"{text}: about {within} in all, counted in the time above (evaluate.num_tasks, .every)")
-    return told + detected
+    lines = row("evaluation", f"{text}: about {within} in all, counted in the time above (evaluate.num_tasks, .every)")
+    return lines + detected
 
 
 def describe_judged(prospect: Prospect) -> str:

@@ -39,9 +39,9 @@ def check_tree(
         compare_tree(tree, parts)
     except UnknownKeyError as error:
         keys = list_keys(tree, [])
-        known = [key for key in keys if key.path != error.path]
+        other_keys = [key for key in keys if key.path != error.path]
         where = f": no such key in {file}" if (file := file_of(error.path, choices or {})) else ""
-        hint = suggest(error.path, known, error.names)
+        hint = suggest(error.path, other_keys, error.names)
         raise ConfigError(f"unknown key {error.path!r}{where}{hint}") from None
 
 
@@ -57,7 +57,7 @@ def file_of(key: str, choices: Mapping[str, Any]) -> str:
 
 
 def name_file(file: Path) -> str:
-    """Return a file as a user finds it: a shipped one below `conf`, another as it is."""
+    """Return the path that a user looks for: below `conf` for a shipped file, else the whole path."""
     shipped = shipped_folder("conf")
     return f"conf/{file.relative_to(shipped)}" if file.is_relative_to(shipped) else str(file)
 

@@ -36,10 +36,10 @@ def search_folders() -> list[tuple[str, Path]]:
     home = Path(os.environ.get("XDG_CONFIG_HOME", Path.home() / ".config"))
     folders = [("rlx-sweeps", shipped_folder("sweeps"))]
     if named := os.environ.get("RLX_CONF_DIR"):
-        own = Path(os.path.expanduser(named)).absolute()
-        if not own.is_dir():
+        user_folder = Path(os.path.expanduser(named)).absolute()
+        if not user_folder.is_dir():
             raise ConfigError(f"RLX_CONF_DIR={named:.200}: there is no such folder; make it, or unset RLX_CONF_DIR")
-        folders.append(("RLX_CONF_DIR", own))
+        folders.append(("RLX_CONF_DIR", user_folder))
     folders += [("rlx-here", Path.cwd() / "conf"), ("rlx-home", home / "rlx" / "conf")]
     shipped = shipped_folder("conf")
     return [(name, folder) for name, folder in folders if folder.is_dir() and folder.resolve() != shipped.resolve()]
@@ -49,8 +49,8 @@ def config_folders(first: Path | None = None) -> list[Path]:
     """Every folder that holds groups, the first one winning: `first` is that of `-cd`."""
     if first is not None and not first.is_dir():
         raise ConfigError(f"-cd {first}: there is no such folder")
-    given = [first] if first is not None else []
-    return [*given, shipped_folder("conf"), *(folder for _, folder in search_folders())]
+    user_folders = [first] if first is not None else []
+    return [*user_folders, shipped_folder("conf"), *(folder for _, folder in search_folders())]
 
 
 def trusted_folders(run: Path, first: Path | None = None) -> list[Path]:
@@ -60,23 +60,25 @@ def trusted_folders(run: Path, first: Path | None = None) -> list[Path]:
     folder, as `./conf` does, may have come with the run: it counts where the user has put the current folder on the
     import path by an absolute name (`export PYTHONPATH="$PWD"`), and not inside the run.
     """
-    own = [folder for name, folder in search_folders() if name == "rlx-sweeps" or not is_relative(name)]
-    here = [folder for _, folder in search_folders() if folder not in own] if is_user_project(Path.cwd(), run) else []
+    absolute = [folder for name, folder in search_folders() if name == "rlx-sweeps" or not is_relative(name)]
+    current = (
+        [folder for _, folder in search_folders() if folder not in absolute] if is_user_project(Path.cwd(), run) else []
+    )
     if first is not None and not first.is_dir():
         raise ConfigError(f"-cd {first}: there is no such folder")
-    return [*([first] if first is not None else []), shipped_folder("conf"), *own, *here]
+    return [*([first] if first is not None else []), shipped_folder("conf"), *absolute, *current]
 
 
 def is_relative(name: str) -> bool:
     """Return whether a search folder's place depends on the current folder."""
-    said = {"RLX_CONF_DIR": os.environ.get("RLX_CONF_DIR", ""), "rlx-home": os.environ.get("XDG_CONFIG_HOME") or "/"}
-    return not os.path.isabs(os.path.expanduser(said.get(name, "")))
+    places = {"RLX_CONF_DIR": os.environ.get("RLX_CONF_DIR", ""), "rlx-home": os.environ.get("XDG_CONFIG_HOME") or "/"}
+    return not os.path.isabs(os.path.expanduser(places.get(name, "")))
 
 
-def is_user_project(here: Path, run: Path) -> bool:
-    """Return whether the user imports code from the folder `here`, which is not part of the run; symlinks followed."""
-    here, run = here.resolve(), run.resolve()
-    return not here.is_relative_to(run) and here in {Path(place).resolve() for place in named_imports()}
+def is_user_project(current: Path, run: Path) -> bool:
+    """Return whether the user imports code from the folder `current`, outside the run; symlinks are followed."""
+    current, run = current.resolve(), run.resolve()
+    return not current.is_relative_to(run) and current in {Path(place).resolve() for place in named_imports()}
 
 
 def list_options(group: str, folders: Sequence[Path] | None = None) -> dict[str, str]:
@@ -169,20 +171,20 @@ def _without(tree: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
 
 def list_groups(folders: Sequence[Path] | None = None) -> list[str]:
     """The groups of every config folder, `sweep` among them, without Hydra's own."""
-    found = {child.name for folder in folders or config_folders() for child in folder.iterdir() if child.is_dir()}
-    return sorted(found - {"hydra"})
+    groups = {child.name for folder in folders or config_folders() for child in folder.iterdir() if child.is_dir()}
+    return sorted(groups - {"hydra"})
 
 
 def every_group(folders: Sequence[Path] | None = None) -> list[str]:
-    """The groups, and those within them, such as `model/lora`."""
-    found = {
+    """List the groups with their inner groups, such as `model/lora`."""
+    groups = {
         file.parent.relative_to(folder).as_posix()
         for folder in folders or config_folders()
         for pattern in ("*/*.yaml", "*/*/*.yaml")
         for file in folder.glob(pattern)
     }
-    own = (group for group in found if group.partition("/")[0] not in FAMILIES or group in FAMILIES)
-    return sorted(group for group in own if not group.startswith(("hydra", ".")) and "/." not in group)
+    listed = (group for group in groups if group.partition("/")[0] not in FAMILIES or group in FAMILIES)
+    return sorted(group for group in listed if not group.startswith(("hydra", ".")) and "/." not in group)
 
 
 def list_targets(folders: Sequence[Path] | None = None) -> set[str]:
@@ -204,5 +206,5 @@ def describe_file(file: Path) -> str:
     except (OSError, ValueError, yaml.YAMLError) as error:
         reason = str(error).replace('in "<unicode string>", ', "at ")
         return f"(cannot be read: {' '.join(reason.split())})"
-    said = (line for line in text.splitlines() if line.startswith("#") and not line.startswith("# @"))
-    return next(said, "").lstrip("# ").strip()
+    comments = (line for line in text.splitlines() if line.startswith("#") and not line.startswith("# @"))
+    return next(comments, "").lstrip("# ").strip()

@@ -19,8 +19,8 @@ def rate(value: float, *, _root_: DictConfig) -> float:
 
 def discount(*, _root_: DictConfig) -> float:
     """Return the environment's discount of a turn; 1 where it has none, or where the parts of a mixture differ."""
-    found = set(discounts(OmegaConf.to_container(_root_.env, resolve=True)))
-    return found.pop() if len(found) == 1 else 1.0
+    values = set(discounts(OmegaConf.to_container(_root_.env, resolve=True)))
+    return values.pop() if len(values) == 1 else 1.0
 
 
 def discounts(env: Any) -> Iterator[float]:

@@ -35,8 +35,8 @@ def load_tree(
     tracks: bool = True,
 ) -> dict[str, Any]:
     """Read a run's saved configuration, change it by the words of a command (`env.max_rounds=5`, `evaluate=long`,
-    `-cd DIR`), check it, and return these parts of it. It calls only what rlx ships, or what the user names. A command
-    that uploads nothing (not `tracks`) takes a run whatever its trackers are."""
+    `-cd DIR`), check it, and return these parts of it. Only functions of rlx or of
+    the user are called. A command that uploads nothing (not `tracks`) ignores the trackers."""
     arguments = parse_words(words)
     refuse_options(arguments, "run=DIR, which takes KEY=VALUE and -cd DIR")
     first = Path(arguments.config_dir) if arguments.config_dir else config_dir
@@ -48,8 +48,8 @@ def load_tree(
         tree = override_tree(tree, overrides, first)
     chosen = {key: tree[key] for key in tree if key in parts or key not in ROOT_KEYS}
     try:
-        given = nest_typed(overrides, list_groups(trusted))
-        require_consent(chosen, trusted, given, unused=() if tracks else ("track",))
+        typed = nest_typed(overrides, list_groups(trusted))
+        require_consent(chosen, trusted, typed, unused=() if tracks else ("track",))
         check_tree(chosen, parts)
     except ConfigError as error:
         if overrides:
@@ -60,19 +60,19 @@ def load_tree(
 
 def refuse_options(arguments: argparse.Namespace, place: str) -> None:
     """Refuse all of Hydra's options except `-cd`: no other has a meaning in this place."""
-    given = [name for name, value in vars(arguments).items() if value and name not in ("overrides", "config_dir")]
-    if given:
-        raise ConfigError(f"--{given[0].replace('_', '-')} cannot go with {place}")
+    refused = [name for name, value in vars(arguments).items() if value and name not in ("overrides", "config_dir")]
+    if refused:
+        raise ConfigError(f"--{refused[0].replace('_', '-')} cannot go with {place}")
 
 
 def nest_typed(overrides: Sequence[Override], groups: Sequence[str]) -> dict[str, Any]:
-    """Values that the user typed, nested as their keys are; without options of groups, and without values that refer
-    to others, which may be saved ones."""
-    given = OmegaConf.create()
+    """Nest the typed values by their keys. Options of groups are left out, and references, which may lead to saved
+    values."""
+    typed = OmegaConf.create()
     for override in overrides:
         if not is_choice(override, groups) and "${" not in (override.input_line or ""):
-            OmegaConf.update(given, override.key_or_group, single(override), force_add=True)
-    return plain(given)
+            OmegaConf.update(typed, override.key_or_group, single(override), force_add=True)
+    return plain(typed)
 
 
 def override_tree(tree: dict[str, Any], overrides: Sequence[Override], first: Path | None) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def is_choice(override: Override, groups: Sequence[str]) -> bool:
 
 
 def option_of(override: Override, place: str, first: Path | None) -> DictConfig:
-    """The keys of an option, as its file has them: with references that are not looked up yet."""
+    """Return the keys of an option's file, whose references are not looked up yet."""
     words = spell_mixtures([f"{override.get_key_element()}={single(override)}"])
     with open_loader(None if first is None else str(first)) as loader:
         compose_tree(loader, words)  # for its errors

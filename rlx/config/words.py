@@ -52,8 +52,8 @@ def check_sweeper(chosen: str, sweeper: Any, objective: str | list[str] | None) 
 
 def directions_of(sweeper: Any) -> list[str]:
     """List the directions of an optuna sweeper; none if the sweeper has no such key."""
-    found = sweeper.get("direction")
-    listed = [] if found is None else [found] if isinstance(found, str | Enum) else list(found)
+    setting = sweeper.get("direction")
+    listed = [] if setting is None else [setting] if isinstance(setting, str | Enum) else list(setting)
     return [direction.name if isinstance(direction, Enum) else str(direction) for direction in listed]
 
 
@@ -100,10 +100,10 @@ def spell_mixtures(words: Sequence[str]) -> list[str]:
 
 
 def spell_mixture(word: str) -> list[str]:
-    found = SEVERAL.fullmatch(word)
-    if found is None:
+    match = SEVERAL.fullmatch(word)
+    if match is None:
         return [word]
-    names = [name.strip(" '") for name in found[1].split(",")]
+    names = [name.strip(" '") for name in match[1].split(",")]
     for name, num in Counter(names).items():
         if num > 1 or not name:
             raise ConfigError(f"{word}: expected different options, with commas between")
@@ -116,7 +116,7 @@ def spell_mixture(word: str) -> list[str]:
 
 
 def parse_overrides(words: Sequence[str]) -> list[Override]:
-    """Read overrides by Hydra's grammar; what it cannot read is a ConfigError that quotes the word."""
+    """Read overrides by Hydra's grammar; a ConfigError quotes an unreadable word."""
     parser = OverridesParser.create()
     overrides = []
     for word in words:
@@ -131,7 +131,7 @@ def parse_overrides(words: Sequence[str]) -> list[Override]:
 def refuse_unreadable(word: str) -> None:
     """Refuse what the grammar's reader, or Python behind it, fails on in many lines."""
     key = word.partition("=")[0]
-    if max(accumulate((one in "[{(") - (one in "]})") for one in word), default=0) > DEEPEST:
+    if max(accumulate((character in "[{(") - (character in "]})") for character in word), default=0) > DEEPEST:
         raise ConfigError(f"{key:.80}: its value is nested more than {DEEPEST} deep")
     if LONG_NUMBER.search(word):
         raise ConfigError(f"{key:.80}: a number has more than {LONGEST_NUMBER} digits")
@@ -147,14 +147,16 @@ def drop_training(words: Sequence[str]) -> list[str]:
 
     A key that the command sets itself stays. The folder's name leaves out the algorithm."""
     overrides = parse_overrides(parse_words(words).overrides)
-    named = {str(name).partition(".")[0] for one in overrides for name in (one.key_or_group, one.package)}
-    own = {"steps": "steps=0", "warm_start": "warm_start=none"}
+    named = {
+        str(name).partition(".")[0] for override in overrides for name in (override.key_or_group, override.package)
+    }
+    defaults = {"steps": "steps=0", "warm_start": "warm_start=none"}
     folders = [f"hydra.{kind}.dir={place}/{EVALUATED}" for kind, place in OUTPUTS.items()]
-    return [*(word for key, word in own.items() if key not in named), *folders]
+    return [*(word for key, word in defaults.items() if key not in named), *folders]
 
 
 def quote(text: str) -> str:
-    """Return text as a value that Hydra's grammar reads as it is."""
+    """Return text as a value that Hydra's grammar reads unchanged."""
     if re.fullmatch(r"[\w./][\w./+:%@-]*", text, re.ASCII):
         return text
     return in_quotes(text)
@@ -162,7 +164,7 @@ def quote(text: str) -> str:
 
 def in_quotes(text: str) -> str:
     """Return text between quotes; the grammar halves the backslashes before a quote, the last one included."""
-    return "'{}'".format(re.sub(r"(\\*)('|\Z)", lambda found: 2 * found[1] + ("\\'" if found[2] else ""), text))
+    return "'{}'".format(re.sub(r"(\\*)('|\Z)", lambda match: 2 * match[1] + ("\\'" if match[2] else ""), text))
 
 
 def how_to_write(word: str) -> str:

@@ -39,22 +39,22 @@ def requirements() -> Iterator[tuple[str | None, Requirement]]:
         return
     for line in lines:
         try:
-            found = Requirement(line)
+            requirement = Requirement(line)
         except InvalidRequirement:
             continue
-        _, _, extra = str(found.marker or "").partition('extra == "')
-        yield (extra.partition('"')[0] or None), found
+        _, _, extra = str(requirement.marker or "").partition('extra == "')
+        yield (extra.partition('"')[0] or None), requirement
 
 
 def core() -> list[str]:
-    return [found.name for extra, found in requirements() if extra is None]
+    return [requirement.name for extra, requirement in requirements() if extra is None]
 
 
 def extras() -> dict[str, list[Requirement]]:
     grouped: dict[str, list[Requirement]] = {}
-    for extra, found in requirements():
+    for extra, requirement in requirements():
         if extra is not None:
-            grouped.setdefault(extra, []).append(found)
+            grouped.setdefault(extra, []).append(requirement)
     return grouped
 
 
@@ -63,14 +63,14 @@ def how_to_get(extra: str) -> str:
     if (CHECKOUT / "pyproject.toml").is_file():
         place = "." if Path.cwd() == CHECKOUT else str(CHECKOUT)
         return f"pip install -e {shlex.quote(f'{place}[{extra}]')}"
-    found = extras().get(extra) or [Requirement(UNTOLD.get(extra, extra))]
-    return f"pip install {' '.join(shlex.quote(f'{wanted.name}{wanted.specifier}') for wanted in found)}"
+    packages = extras().get(extra) or [Requirement(UNTOLD.get(extra, extra))]
+    return f"pip install {' '.join(shlex.quote(f'{wanted.name}{wanted.specifier}') for wanted in packages)}"
 
 
 def lacks(extra: str) -> str | None:
     """Return the reason why an extra does not work here; None if it works."""
-    found = extras().get(extra) or [Requirement(UNTOLD.get(extra, extra))]
-    wrong = [text for text in map(amiss, found) if text]
+    packages = extras().get(extra) or [Requirement(UNTOLD.get(extra, extra))]
+    wrong = [text for text in map(amiss, packages) if text]
     return ", ".join(wrong) or None
 
 
@@ -79,8 +79,8 @@ def amiss(wanted: Requirement) -> str | None:
     stand-in is compared with its own requirement."""
     if find_version(wanted.name) is None:
         return f"{wanted.name} is missing"
-    found = wanted if _version(wanted.name) else STAND_INS[wanted.name]
-    have = find_version(found.name)
-    if have is None or found.specifier.contains(have, prereleases=True):
+    required = wanted if _version(wanted.name) else STAND_INS[wanted.name]
+    have = find_version(required.name)
+    if have is None or required.specifier.contains(have, prereleases=True):
         return None
-    return f"{found.name} is {have}, not {found.specifier}"
+    return f"{required.name} is {have}, not {required.specifier}"

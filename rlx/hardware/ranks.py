@@ -103,8 +103,6 @@ class Ranks(Place):
 
     def first(self, do: Callable[[], T]) -> T:
         """Call `do` on rank 0 and return its JSON result on every rank. An exception is raised on every rank too."""
-        if self.size == 1:
-            return do()
         done: list[T] = []
         failure: Exception | None = None
         if self.is_first:

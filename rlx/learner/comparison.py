@@ -53,8 +53,8 @@ def check_layout(learner: Learner, batch: Batch, bound: float) -> None:
 
 def is_of_machine(error: Exception) -> bool:
     """Tell whether an error is rlx's own, or that of a device, of memory or of another rank, and not of a model."""
-    own = isinstance(error, (MistakeError, torch.OutOfMemoryError)) or type(error).__module__.startswith("rlx.")
-    return own or type(error).__name__ in ("DistBackendError", "AcceleratorError") or "memory" in str(error)
+    is_ours = isinstance(error, (MistakeError, torch.OutOfMemoryError)) or type(error).__module__.startswith("rlx.")
+    return is_ours or type(error).__name__ in ("DistBackendError", "AcceleratorError") or "memory" in str(error)
 
 
 @torch.no_grad()

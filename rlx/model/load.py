@@ -76,7 +76,7 @@ class Model:
     recipe: Recipe | None = None
     """Settings that suit a model of its size: other parts of a configuration refer to it."""
     shape: Mapping[str, int | bool | str] | None = None
-    """Keys of its config.json, so that `rlx plan` knows its size before the download."""
+    """Keys of its config.json, with which `rlx plan` sizes the model before the download."""
     unlisted: Switch = False
     """Try a model type that rlx does not list as computed rightly (rlx/model/families.py); the learner's log-probs,
     and so all training, may be wrong. The first step compares a few texts with the model's own forward pass, which
@@ -185,9 +185,9 @@ def load_model(
     loaded = load_base(model, dtype=dtype, attention=attention, added=added)
     from rlx.model.dropout import key_dropouts
 
-    whole = loaded if model.lora is None else adapt(model.lora, loaded, seed)
-    key_dropouts(whole, seed)
-    return whole
+    adapted = loaded if model.lora is None else adapt(model.lora, loaded, seed)
+    key_dropouts(adapted, seed)
+    return adapted
 
 
 def load_base(model: Model, *, dtype: Dtype, attention: str, added: Added = NOTHING) -> Any:
@@ -237,19 +237,19 @@ def fit_added(loaded: Any, added: Added) -> Mapping[str, Tensor]:
     from rlx.model.expand import actions_of
     from rlx.model.rows import fit_rows
 
-    known = actions_of(loaded)
+    model_actions = actions_of(loaded)
     long = {
         name: ids
-        for name, whole in added.descriptions.items()
-        if added.initial.get(name) == "description" and (known is None or name not in known.names)
-        if len(ids := without_gap(whole, added.blanks)) > 1
+        for name, ids_of_description in added.descriptions.items()
+        if added.initial.get(name) == "description" and (model_actions is None or name not in model_actions.names)
+        if len(ids := without_gap(ids_of_description, added.blanks)) > 1
     }
     grounds = added.grounds() if long else ()
     return fit_rows(loaded, long, grounds, added.seed) if grounds else {}
 
 
 def load_weights(model: Model, dtype: Dtype, added: Added = NOTHING) -> Mapping[str, Tensor]:
-    """Hugging Face names to weights: what an engine of this dtype is given to act as this model."""
+    """Load the weights of an engine of this dtype, by their Hugging Face names."""
     return dict(load_base(model, dtype=dtype, attention="sdpa", added=added).state_dict())
 
 
@@ -288,10 +288,10 @@ def encode_text(tokenizer: Any, text: str) -> list[int]:
     return list(tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
 
 
-def explain(model: Model, what: str, error: Exception) -> ModelError:
-    """One line: what, where, what to do."""
+def explain(model: Model, part: str, error: Exception) -> ModelError:
+    """Return a one-line error with the part that failed, its place and a remedy."""
     remedy = "" if local_folder(model) else "; without a hub, give a folder with model.path=DIR"
-    return ModelError(f"model.path={model.path}: cannot load its {what}: {first_line(error)}{remedy}")
+    return ModelError(f"model.path={model.path}: cannot load its {part}: {first_line(error)}{remedy}")
 
 
 def first_line(error: Exception) -> str:

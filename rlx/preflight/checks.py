@@ -21,13 +21,13 @@ TENSORBOARD = "tensorboard"
 """Extra that brings TensorBoard."""
 
 
-def check_train(prospect: Prospect, here: bool = True) -> None:
-    """Refuse a run that cannot train. `here`: its processes are on this machine."""
+def check_train(prospect: Prospect, is_local: bool = True) -> None:
+    """Refuse a run that cannot train. `is_local`: its processes are on this machine."""
     check_inputs(prospect)
     check_recipe(prospect)
     check_objective(prospect)
     check_trackers(prospect.run)
-    check_start(prospect, here)
+    check_start(prospect, is_local)
 
 
 def check_plan(prospect: Prospect, show: Callable[[], None]) -> None:
@@ -41,21 +41,21 @@ def check_plan(prospect: Prospect, show: Callable[[], None]) -> None:
     check_fit(prospect)
 
 
-def check_evaluate(prospect: Prospect, here: bool = True) -> None:
+def check_evaluate(prospect: Prospect, is_local: bool = True) -> None:
     """Refuse a run that cannot be evaluated; its prospect does not train."""
     check_inputs(prospect)
-    check_start(prospect, here)
+    check_start(prospect, is_local)
 
 
-def check_start(prospect: Prospect, here: bool) -> None:
+def check_start(prospect: Prospect, is_local: bool) -> None:
     """Refuse devices, packages, memory, servers and tasks with which the run cannot start."""
-    if here:
+    if is_local:
         check_devices(prospect.hardware)
     check_packages(prospect.hardware)
     check_fit(prospect)
-    if here:
+    if is_local:
         check_servers(prospect)
-    check_tasks(prospect, fetch=fetch_here(prospect.run, here))
+    check_tasks(prospect, fetch=fetch_here(prospect.run, is_local))
 
 
 def check_trackers(run: Run) -> None:
@@ -73,9 +73,9 @@ def check_fit(prospect: Prospect) -> None:
         raise type(misfit)(f"{misfit}; {describe_fitting(prospect.fitting)}")
 
 
-def fetch_here(run: Run, here: bool) -> bool:
+def fetch_here(run: Run, is_local: bool) -> bool:
     """Have what is on a hub fetched, and say so; several processes or another machine do it when they have met."""
-    if not here or find_place().size > 1:
+    if not is_local or find_place().size > 1:
         return False
     fetch_inputs(run)
     return True

@@ -3,11 +3,11 @@
 Four sources tell a length: the user (`rlx plan --tokens 800`), a run's own metrics (rlx.preflight.measured),
 demonstrations that a stage copies, and those that its policy has just copied. An expert's bare answers tell nothing of
 a model that reasons. Elsewhere the tokens of an episode are unknown, and a usual length stands for them: a published
-length of the preset, else the recipe's `usual_turn` or `usual_answer`. A third of it and all that fits bracket it.
+length of the preset, else the recipe's `usual_turn` or `usual_answer`, between a third of it and a full context.
 
     --tokens | metrics.jsonl | copied demonstrations -> one length     otherwise -> a third of the usual, usual, all
 
-An episode has as many turns as its expert takes, or more where its tokens need them (`sampling.max_new_tokens` each).
+An episode has the turns of its expert, and more for tokens beyond their limit (`sampling.max_new_tokens` each).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ USUAL_TURNS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """Lengths of a stage's episodes: one where they are known, three where they are not."""
+    """Lengths of a stage's episodes: a known length, or three guesses."""
 
     lengths: tuple[Lengths, ...]
     source: str | None = None
@@ -64,7 +64,7 @@ class Expected:
     experts: Mapping[str, Lengths] = field(default_factory=dict)
     """Lengths of an expert's episodes, by part."""
     unknown: tuple[str, ...] = ()
-    """Hints that would tell what nothing tells here: `--prompt` (taken as 150 tokens), `--seen` (as none)."""
+    """Hints that would tell what nothing tells here: `--prompt` (taken as 150 tokens), `--observed` (as none)."""
 
     @property
     def is_certain(self) -> bool:
@@ -76,30 +76,30 @@ class Expected:
         return self.lengths[len(self.lengths) // 2]
 
 
-def expect_lengths(run: Run, given: LengthHints = NO_HINTS) -> Expected:
+def expect_lengths(run: Run, hints: LengthHints = NO_HINTS) -> Expected:
     """Tell the lengths of a stage's episodes, as far as anything tells them; `run` is the stage as a run."""
     worlds, context, trained = worlds_in(run), run.sampling.max_context, run.trained_agents
     played = play_experts(worlds, run.seed, trained)
-    experts = {name: one.lengths for name, one in played.items()}
+    experts = {name: measured.lengths for name, measured in played.items()}
     weights = {name: portion.weight for name, portion in run.env.components.items() if portion.weight} or {"": 1.0}
     each = {name: experts.get(name) or unplayed_lengths(worlds[name], run.seed, len(trained[name])) for name in weights}
     mean = mean_of([lengths.within(context) for lengths in each.values()], list(weights.values()))
-    mean = with_hints(mean, given)
-    check_hints(mean, given, context)
-    unknown = unknown_hints(run, {name: worlds[name].env for name in weights if name not in experts}, given)
+    mean = with_hints(mean, hints)
+    check_hints(mean, hints, context)
+    unknown = unknown_hints(run, {name: worlds[name].env for name in weights if name not in experts}, hints)
     most = max(sampled_most(worlds[name].env, run.sampling, lengths) for name, lengths in each.items())
-    if given.tokens is not None:
-        one = replace(mean, sampled=tokens_in_hints(given.tokens, most, given.source))
-        one = one if given.turns is not None else in_turns(one, run.sampling.max_new_tokens, given.seen)
-        return Expected(lengths=(one,), source=given.source, most=most, experts=experts, unknown=unknown)
-    factor = copying(run, is_terse=all(one.is_terse for one in played.values()))
+    if hints.tokens is not None:
+        length = replace(mean, sampled=tokens_in_hints(hints.tokens, most, hints.source))
+        length = length if hints.turns is not None else in_turns(length, run.sampling.max_new_tokens, hints.observed)
+        return Expected(lengths=(length,), source=hints.source, most=most, experts=experts, unknown=unknown)
+    factor = copying(run, is_terse=all(measured.is_terse for measured in played.values()))
     if factor is not None and set(weights) <= set(experts):
         copied = replace(mean, sampled=min(most, factor * mean.sampled))
         return Expected(lengths=(copied,), source="demonstrations", most=most, experts=experts)
-    usual, source = usual_lengths(run, mean, worlds, weights, experts, given)
+    usual, source = usual_lengths(run, mean, worlds, weights, experts, hints)
     tokens = min(usual.sampled, most / 2)
     three = (replace(usual, sampled=num) for num in (LOW * tokens, tokens, most))
-    three_lengths = tuple(in_turns(one, run.sampling.max_new_tokens, given.seen) for one in three)
+    three_lengths = tuple(in_turns(length, run.sampling.max_new_tokens, hints.observed) for length in three)
     return Expected(lengths=three_lengths, usual_source=source, most=most, experts=experts, unknown=unknown)
 
 
@@ -140,22 +140,22 @@ def usual_turns(env: Environment, played: Lengths | None) -> float:
     return min(USUAL_TURNS, most)
 
 
-def check_hints(lengths: Lengths, given: LengthHints, context: int) -> None:
+def check_hints(lengths: Lengths, hints: LengthHints, context: int) -> None:
     """LengthError where a user gives a prompt that no context holds, or more to see than an episode's one context
     holds; how many contexts a protocol that forgets begins, only the episode says."""
     is_one = lengths.contexts == 1 and not lengths.is_alone
-    for name, most in (("prompt", context - 1), *([("seen", context)] if is_one else [])):
-        value = getattr(given, name)
-        if given.source == TOKENS and value is not None and value > most:
+    for name, most in (("prompt", context - 1), *([("observed", context)] if is_one else [])):
+        value = getattr(hints, name)
+        if hints.source == TOKENS and value is not None and value > most:
             raise LengthError(f"--{name} {value:,.0f} cannot be: sampling.max_context={context:,} leaves {most:,}")
 
 
-def unknown_hints(run: Run, unplayed: Mapping[str, Environment], given: LengthHints) -> tuple[str, ...]:
+def unknown_hints(run: Run, unplayed: Mapping[str, Environment], hints: LengthHints) -> tuple[str, ...]:
     """Return the hints without which lengths are not known: of prompts that are not here, and of what further turns of
     an agent see that no expert plays."""
-    is_prompt = given.prompt is None and not all(map(can_play, unplayed.values()))
-    is_seen = given.seen is None and any(turn_limit(env) != 1 for env in unplayed.values())
-    return ("--prompt",) * is_prompt + ("--seen",) * is_seen
+    is_prompt = hints.prompt is None and not all(map(can_play, unplayed.values()))
+    is_observed = hints.observed is None and any(turn_limit(env) != 1 for env in unplayed.values())
+    return ("--prompt",) * is_prompt + ("--observed",) * is_observed
 
 
 def copying(run: Run, *, is_terse: bool) -> float | None:
@@ -172,18 +172,20 @@ def copying(run: Run, *, is_terse: bool) -> float | None:
 
 def shows_alike(before: Run, run: Run) -> bool:
     """Tell whether demonstrations are of the environment that is played, but for keys of its expert alone."""
-    shown, played = trained_parts(before.env), trained_parts(run.env)
-    names_same = (shown.keys(), before.dialects) == (played.keys(), run.dialects)
-    return names_same and all(with_expert_of(played[name], own) == own for name, own in shown.items())
+    expert_parts, played_parts = trained_parts(before.env), trained_parts(run.env)
+    names_same = (expert_parts.keys(), before.dialects) == (played_parts.keys(), run.dialects)
+    return names_same and all(
+        with_expert_of(played_parts[name], expert_env) == expert_env for name, expert_env in expert_parts.items()
+    )
 
 
-def with_expert_of(env: Environment, shown: Environment) -> Environment:
+def with_expert_of(env: Environment, other: Environment) -> Environment:
     """Return an environment with the expert of another one of its class (`expert_only_keys`)."""
-    if type(env) is not type(shown):
+    if type(env) is not type(other):
         return env
     changed: Environment = copy(env)
     for key in env.expert_only_keys:
-        object.__setattr__(changed, key, getattr(shown, key))
+        object.__setattr__(changed, key, getattr(other, key))
     return changed
 
 
@@ -201,7 +203,7 @@ def sampled_most(env: Environment, sampling: Sampling, lengths: Lengths) -> int:
 
 def turn_limit(env: Environment) -> int | None:
     """Return the turns that an episode may have; None where the context alone ends it."""
-    rounds, own = env.max_rounds, env.max_turns  # games limit their turns themselves
+    rounds, game_limit = env.max_rounds, env.max_turns  # games limit their turns themselves
     if rounds is not None:
         return rounds + 1
-    return own if isinstance(own, int) else None
+    return game_limit if isinstance(game_limit, int) else None

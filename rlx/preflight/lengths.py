@@ -27,7 +27,7 @@ class Lengths:
     observed: float = 50
     """Tokens that turns after the first see anew: with a protocol that forgets, all that was not there before."""
     contexts: float = 1
-    """Contexts of their own: one, and one more for every turn that forgot."""
+    """Separate contexts: the first, and another for every turn that forgot."""
     turns: float = 1
     longest: int = 0
     """Tokens of the longest context, with what is said in it."""
@@ -68,13 +68,13 @@ class LengthHints:
     tokens: float | None = None
     turns: float | None = None
     prompt: float | None = None
-    seen: float | None = None
+    observed: float | None = None
     source: str = TOKENS
     published: Published | None = None
     """Usual length of a preset's episodes, which does not rule out others."""
 
     def __post_init__(self) -> None:
-        for name in ("tokens", "turns", "prompt", "seen"):
+        for name in ("tokens", "turns", "prompt", "observed"):
             value = getattr(self, name)
             if value is not None and not 0 <= value <= MANY:
                 raise LengthError(f"--{name} {value} cannot be: expected a number up to {MANY:,}")
@@ -91,12 +91,12 @@ def tokens_in_hints(tokens: float, most: int, source: str) -> float:
     return max(1.0, min(most, tokens))
 
 
-def in_turns(lengths: Lengths, longest: int, seen: float | None = None) -> Lengths:
-    """Give an episode the turns that its tokens need at least, with `longest` in each. Each sees as much as before,
-    unless the user says what all of them see."""
+def in_turns(lengths: Lengths, longest: int, observed: float | None = None) -> Lengths:
+    """Give an episode at least the turns that its tokens need, with `longest` in each. `observed` replaces the tokens
+    of all observations; None: a turn observes as much as before."""
     turns = lengths.sampled / longest
     more = lengths if turns <= lengths.turns else with_turns(lengths, turns)
-    return more if seen is None else replace(more, observed=seen)
+    return more if observed is None else replace(more, observed=observed)
 
 
 def with_turns(lengths: Lengths, turns: float) -> Lengths:
@@ -106,20 +106,20 @@ def with_turns(lengths: Lengths, turns: float) -> Lengths:
     return replace(lengths, observed=observed, contexts=contexts, turns=turns)
 
 
-def with_hints(lengths: Lengths, given: LengthHints) -> Lengths:
+def with_hints(lengths: Lengths, hints: LengthHints) -> Lengths:
     """Replace what the user gives; further turns see as much each as before."""
-    scaled = lengths if given.turns is None else with_turns(lengths, given.turns)
-    seen = scaled.observed if given.seen is None else given.seen
-    prompt = lengths.prompt if given.prompt is None else given.prompt
-    return replace(scaled, prompt=prompt, observed=seen)
+    scaled = lengths if hints.turns is None else with_turns(lengths, hints.turns)
+    observed = scaled.observed if hints.observed is None else hints.observed
+    prompt = lengths.prompt if hints.prompt is None else hints.prompt
+    return replace(scaled, prompt=prompt, observed=observed)
 
 
 def mean_of(lengths: Sequence[Lengths], weights: Sequence[float]) -> Lengths:
     """Average lengths by their weights; the longest context is that of all."""
-    whole = sum(weights)
-    told = {
-        name: sum(weight * getattr(one, name) for one, weight in zip(lengths, weights, strict=True)) / whole
+    total = sum(weights)
+    means = {
+        name: sum(weight * getattr(length, name) for length, weight in zip(lengths, weights, strict=True)) / total
         for name in MEANS
     }
-    alone = all(one.is_alone for one in lengths)
-    return Lengths(**told, longest=max(one.longest for one in lengths), is_alone=alone)
+    alone = all(length.is_alone for length in lengths)
+    return Lengths(**means, longest=max(length.longest for length in lengths), is_alone=alone)

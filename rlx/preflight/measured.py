@@ -19,7 +19,7 @@ ENOUGH = 10
 RECENT = 10
 """Steps that the figures are medians of: lengths change as a policy learns."""
 SAME_SPEED = ("steps", "seed", "track", "checkpoint", "objective", *JUDGING_KEYS)
-"""Keys that may differ where a step takes as long as before."""
+"""Keys without an influence on the time of a step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +37,13 @@ class Measured:
     saving: float | None = None
     """Seconds of a checkpoint; None where the run has measured none."""
     is_same: bool
-    """The planned run has the measured one's settings, so that its steps take as long."""
+    """The planned run has the same settings, hence equally long steps."""
 
 
 def read_measured(folder: Path, tree: Mapping[str, Any]) -> Measured | None:
     """Read a run folder's figures for a plan of `tree`; None before ENOUGH steps, or where they are no figures."""
     file = folder / METRICS
-    names = {"tokens": "episode/tokens", "turns": "episode/turns", "seen": "tool/tokens"}
+    names = {"tokens": "episode/tokens", "turns": "episode/turns", "observed": "tool/tokens"}
     lengths: dict[str, Any] = {name: recent(numbers_in(file, metric)) for name, metric in names.items()}
     times = {name: recent(numbers_in(file, f"time/{name}")) for name in ("rollout", "update", "step")}
     steps = max(numbers_in(file, "episode/tokens"), default=0)
@@ -67,8 +67,8 @@ def read_measured(folder: Path, tree: Mapping[str, Any]) -> Measured | None:
 def recent(values: Mapping[int, float]) -> float | None:
     """Return the median of the last steps' values; None where there are too few, or they are no lengths or times."""
     last = [value for _, value in sorted(values.items())[-RECENT:]]
-    found = median(last) if len(values) >= ENOUGH else None
-    return found if found is not None and 0 <= found <= MANY else None
+    middle_value = median(last) if len(values) >= ENOUGH else None
+    return middle_value if middle_value is not None and 0 <= middle_value <= MANY else None
 
 
 def middle(values: Iterable[float]) -> float | None:

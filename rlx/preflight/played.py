@@ -33,7 +33,7 @@ PIECE = re.compile(r" ?[A-Za-z\u00c0-\u024f]{1,10}|[^\W\d_]|\d{1,3}|\s+| ?[^\w\s
 
 @dataclass(frozen=True, kw_only=True)
 class Played:
-    """Episodes of a part as its expert plays them."""
+    """Measures of an expert's episodes of a part."""
 
     lengths: Lengths
     is_terse: bool
@@ -43,14 +43,14 @@ class Played:
 def play_experts(worlds: Mapping[str, World], seed: int, trained: Mapping[str, Sequence[str]]) -> dict[str, Played]:
     """Measure episodes that the environment's own expert plays, by part, where one can play here and now; `trained` are
     the trained agents of each part. It takes 0.01 to 0.2 s of a core a part."""
-    found = {}
+    measured = {}
     for name, world in worlds.items():
         if can_play(world.env) and world.env.has_expert:
             with suppress(Exception):  # tasks are checked elsewhere, which names an expert that fails
                 played = list(demonstrations(world, seed))
-                mean = mean_of([length_of_agents(one, trained[name]) for one in played], [1] * len(played))
-                found[name] = Played(lengths=mean, is_terse=not has_room(world.speech.dialect, played[0]))
-    return found
+                mean = mean_of([length_of_agents(episode, trained[name]) for episode in played], [1] * len(played))
+                measured[name] = Played(lengths=mean, is_terse=not has_room(world.speech.dialect, played[0]))
+    return measured
 
 
 def demonstrations(world: World, seed: int) -> Iterator[Trajectory]:
@@ -86,8 +86,8 @@ def prompt_tokens(world: World, task: Task) -> int:
     """Count the tokens before the first turn; with several agents, those of the agent that begins."""
     with open_episode(world.env, task) as episode:
         opening = episode.opening()
-    told = brief(world.env, task, opening.next_agent)
-    return len(world.speech.context(told, opening.observation, (), world.remembering(), opening.legal))
+    briefing = brief(world.env, task, opening.next_agent)
+    return len(world.speech.context(briefing, opening.observation, (), world.remembering(), opening.legal))
 
 
 def worlds_in(run: Run) -> dict[str, World]:
@@ -103,7 +103,7 @@ def can_play(env: Environment) -> bool:
 
 
 def encoder(path: str) -> Encode:
-    """Return the model's own tokenizer; where that is not here, one that counts as a large vocabulary does."""
+    """Return the model's own tokenizer, or a rough count of a large vocabulary's tokens before its download."""
     file = find_file(path, "tokenizer.json")
     if file is None:
         return split_roughly
@@ -130,13 +130,13 @@ def length_of_agents(episode: Trajectory, trained: Sequence[str]) -> Lengths:
 
 def length_of(turns: Sequence[Turn]) -> Lengths:
     """Measure the turns of one agent."""
-    wholes = [turn.prompt_ids + turn.completion.token_ids for turn in turns]
-    pairs = [(whole, turn.prompt_ids) for whole, turn in zip(wholes, turns[1:])]
+    contexts = [turn.prompt_ids + turn.completion.token_ids for turn in turns]
+    pairs = [(context, turn.prompt_ids) for context, turn in zip(contexts, turns[1:])]
     return Lengths(
         prompt=len(turns[0].prompt_ids),
         sampled=sum(len(turn.completion.token_ids) for turn in turns),
-        observed=sum(len(prompt) - common_prefix(whole, prompt) for whole, prompt in pairs),
-        contexts=1 + sum(common_prefix(whole, prompt) < len(whole) for whole, prompt in pairs),
+        observed=sum(len(prompt) - common_prefix(context, prompt) for context, prompt in pairs),
+        contexts=1 + sum(common_prefix(context, prompt) < len(context) for context, prompt in pairs),
         turns=len(turns),
-        longest=max(map(len, wholes)),
+        longest=max(map(len, contexts)),
     )

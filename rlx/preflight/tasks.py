@@ -1,4 +1,4 @@
-"""Check before a run that its environment has the tasks it needs, and its model the room for them.
+"""Check an environment before a run: the number of its tasks, and the room for their prompts.
 
 A fault of a user's own environment is one line with its place, as a wrong value in the configuration is.
 """

@@ -68,10 +68,10 @@ class Dashboard:
 
         if self._thread is None:
             return
-        until = monotonic() + self.timeout
+        deadline = monotonic() + self.timeout
         for task in (end, None):
-            self._give(task, max(0.0, until - monotonic()))
-        self._thread.join(max(0.0, until - monotonic()))
+            self._give(task, max(0.0, deadline - monotonic()))
+        self._thread.join(max(0.0, deadline - monotonic()))
         if self._thread.is_alive():
             self._fail(TimeoutError(f"did not finish within {self.timeout:g} s{REST.get(self.name, '')}"))
         self._thread = None

@@ -1,4 +1,4 @@
-"""A run's folder: one writer at a time, one configuration for its whole life.
+"""A run's folder: one writer at a time, the same configuration to the end.
 
     config.yaml     the resolved configuration
     metrics.jsonl   a line a step
@@ -133,8 +133,8 @@ def version_hint(folder: Path) -> str:
 
 
 def claim_config(folder: Path, config: Mapping[str, Any]) -> None:
-    """Write config.yaml, or refuse when the folder already belongs to another configuration. That of a run which has
-    nothing left to do stays as it is: it says how things were done."""
+    """Write config.yaml, or refuse when the folder already belongs to another configuration. A finished
+    run keeps its own, as the record of its settings."""
     path = folder / CONFIG
     plain = json.loads(json.dumps(config))
     if os.path.lexists(path):
@@ -175,8 +175,8 @@ def refuse_fewer_steps(folder: Path, steps: Any) -> None:
 
 def is_finished(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Check in the summary that the run is finished and as long as the new configuration asks."""
-    said = read_json(folder / SUMMARY)
-    return said.get("status") == "finished" and (said.get("steps") or old.get("steps")) == new.get("steps")
+    summary = read_json(folder / SUMMARY)
+    return summary.get("status") == "finished" and (summary.get("steps") or old.get("steps")) == new.get("steps")
 
 
 def clear_asides(folder: Path) -> None:
@@ -194,8 +194,8 @@ def open_folder(
     waiting: Callable[[str], None] | None = None,
     mend: Callable[[str], None] | None = None,
 ) -> Iterator[Path]:
-    """The folder, locked against a second run for as long as this one lives; `wait` for the other instead. With `mend`,
-    as in a cache, a configuration that is not the one the folder is for is moved aside and told of."""
+    """Lock a folder against a second run to the end of this one; `wait` for the other instead. With `mend`, as in a
+    cache, another configuration is moved aside, and `mend` gets a message."""
     if mend is None and folder.is_dir():
         refuse_other(folder)
     with hold_folder(folder, "choose another hydra.run.dir", wait=wait, waiting=waiting):
@@ -250,10 +250,10 @@ def exists(path: Path) -> bool:
 def refuse_place(folder: Path) -> None:
     """Refuse a place in which no run can be, before anything is made there."""
     try:
-        there = exists(folder) and os.stat(folder)
-        if there and not folder.is_dir():
+        present = exists(folder) and os.stat(folder)
+        if present and not folder.is_dir():
             raise FolderError(f"{folder} is a file, where a run's folder should be: choose another place")
-        if there:
+        if present:
             refuse_other(folder)
         above = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
         if not above.is_dir():
@@ -261,8 +261,8 @@ def refuse_place(folder: Path) -> None:
         if not os.access(above, os.W_OK | os.X_OK):
             raise FolderError(f"{above} cannot be written: choose another place for {folder}")
     except OSError as error:
-        what = "is a link to nothing" if os.path.islink(folder) else f"cannot be a folder ({error.strerror})"
-        raise FolderError(f"{to_text(folder)} {what}: choose another place") from None
+        fault = "is a link to nothing" if os.path.islink(folder) else f"cannot be a folder ({error.strerror})"
+        raise FolderError(f"{to_text(folder)} {fault}: choose another place") from None
     refuse_irregular(folder)
 
 

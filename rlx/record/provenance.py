@@ -354,8 +354,8 @@ def files_of(package: str) -> str:
     folder or an archive: other code may have the same version there. Empty for one from an index, and for an editable
     one, whose modules count by themselves."""
     try:
-        found = distribution(package)
-        origin, record = found.read_text("direct_url.json"), found.read_text("RECORD")
+        installed = distribution(package)
+        origin, record = installed.read_text("direct_url.json"), installed.read_text("RECORD")
         editable = json.loads(origin or "{}").get("dir_info", {}).get("editable")
     except (PackageNotFoundError, ValueError, AttributeError, RecursionError, OSError):
         return ""

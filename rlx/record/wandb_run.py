@@ -39,7 +39,7 @@ class WandbRun:
     """Newest step that W&B has."""
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Send a step, and first those before it that are missing."""
+        """Send the missing steps up to this step."""
         self._send(missing_lines(self.folder / METRICS, self.last, step, metrics))
 
     def finish(self, figures: Figures, exit_code: int) -> None:
@@ -63,23 +63,23 @@ class WandbRun:
 def tables_of(figures: Figures, episodes: list[list[Any]]) -> dict[str, Any]:
     """Return W&B's tables and the plots that are drawn of them, each below its section."""
     wandb = import_wandb()
-    found: dict[str, Any] = {}
+    tables: dict[str, Any] = {}
     passes = pass_rows(figures)
     if passes:
         table = wandb.Table(columns=list(PASS_COLUMNS), data=passes)
-        found["tables/pass@k"] = table
-        found["plots/pass@k"] = wandb.plot.line(table, "k", "pass@k", stroke="policy", title="Pass@k")
+        tables["tables/pass@k"] = table
+        tables["plots/pass@k"] = wandb.plot.line(table, "k", "pass@k", stroke="policy", title="Pass@k")
     if episodes:
         table = wandb.Table(columns=list(COLUMNS), data=episodes)
-        found["tables/episodes"] = table
-        found["plots/reward"] = wandb.plot.histogram(table, "reward", title="Reward of an episode")
-    return found
+        tables["tables/episodes"] = table
+        tables["plots/reward"] = wandb.plot.histogram(table, "reward", title="Reward of an episode")
+    return tables
 
 
 def pass_rows(figures: Figures) -> list[list[Any]]:
     """Return a row per policy and k: `eval/pass@4` is k=4 of the policy `eval`."""
-    found = [(PASS_AT.fullmatch(name), ends) for name, ends in figures.items()]
-    rows = [[one_line(match["policy"]), int(match["k"]), *ends] for match, ends in found if match]
+    matches = [(PASS_AT.fullmatch(name), ends) for name, ends in figures.items()]
+    rows = [[one_line(match["policy"]), int(match["k"]), *ends] for match, ends in matches if match]
     return sorted(rows, key=lambda row: row[:2])
 
 
@@ -109,7 +109,7 @@ def open_wandb(track: Track, folder: Path, config: Mapping[str, Any]) -> WandbRu
     mode = os.environ.get("WANDB_MODE", "auto") if track.mode == "auto" else track.mode
     online = mode == "online" or (mode == "auto" and is_logged_in())
     settings = wandb.Settings(init_timeout=track.timeout, silent=True, console="off", disable_git=True)
-    asked: dict[str, Any] = {
+    options: dict[str, Any] = {
         "project": track.project,
         "entity": track.entity or None,
         "group": track.group or sweep_of(folder) or None,
@@ -121,9 +121,9 @@ def open_wandb(track: Track, folder: Path, config: Mapping[str, Any]) -> WandbRu
         "settings": settings,
     }
     try:
-        run = wandb.init(mode="online" if online else "offline", **asked)
+        run = wandb.init(mode="online" if online else "offline", **options)
     except wandb.errors.CommError:
-        run = wandb.init(mode="offline", **asked)
+        run = wandb.init(mode="offline", **options)
     run.define_metric("*", step_metric="step")
     for name in BEST:
         run.define_metric(name, step_metric="step", summary="last,max")

@@ -6,7 +6,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -228,10 +228,12 @@ def read_beginning(execution: Execution) -> Progress:
         except ProgressError as error:
             execution.process.screen.say(f"{error}: cost and warnings of the time before are not known")
             return {}
-        return {"cost": stored.cost, "warnings": stored.warnings}
+        return {"cost": asdict(stored.cost), "warnings": stored.warnings}
 
     stored = execution.process.ranks.broadcast(read() if execution.process.ranks.is_first else None)
-    return replace(execution.progress, **stored)
+    if not stored:
+        return execution.progress
+    return replace(execution.progress, cost=Cost(**stored["cost"]), warnings=tuple(stored["warnings"]))
 
 
 def keeps_trajectories(run: Run, step: int) -> bool:

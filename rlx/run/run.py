@@ -42,7 +42,7 @@ class WarmStart:
     steps: int = 0
     """Updates of the stage."""
     seed: int = 0
-    """Seed of the stage; runs that differ only in `seed` share one warm start."""
+    """Seed of the stage, so that runs with other seeds share one warm start."""
     extend: int = 0
     """Number of times that the stage's length may double. It doubles while the loss still falls and the policy fails
     on 32 training tasks: more than a fifth of its turns are invalid, or it earns nothing. 0: never."""
@@ -53,7 +53,7 @@ class WarmStart:
     sampling: Sampling | None = None
     """Sampling of the stage (+sampling@warm_start.sampling=long); null: that of the next stage."""
     before: WarmStart | None = None
-    """Stage before this one (+warm_start@warm_start.before=tool_sft); null: start from the model as it is."""
+    """Stage before this one (+warm_start@warm_start.before=tool_sft); null: the unchanged model."""
 
     def __post_init__(self) -> None:
         within(0, STEPS, steps=self.steps)
@@ -104,8 +104,8 @@ def refuse_late(dialect: Dialect, key: str, longest: int) -> None:
     """Refuse a summary that has no room in the context that it sums up."""
     begins, tokens = dialect.summarise_at, dialect.summary_tokens
     if begins is not None and begins + tokens >= longest:
-        told = f"sampling.max_context={longest} less summary_tokens={tokens}"
-        refuse(f"{key}.summarise_at", begins, f"an integer below {longest - tokens}, which is {told}")
+        limit = f"sampling.max_context={longest} less summary_tokens={tokens}"
+        refuse(f"{key}.summarise_at", begins, f"an integer below {longest - tokens}, which is {limit}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,11 +181,11 @@ class Run:
                 limit = f"1 with policies.{name}, as a server answers one process"
                 refuse("hardware.num_processes", self.hardware.num_processes, limit)
             if is_served and any(isinstance(dialect, Choosing) for dialect in self.dialects.values()):
-                what = f"policies.{name}: a server has no rows for actions beyond the vocabulary"
-                raise ValueError(f"{what}: expected another protocol")
+                fault = f"policies.{name}: a server has no rows for actions beyond the vocabulary"
+                raise ValueError(f"{fault}: expected another protocol")
             if isinstance(policy, Frozen) and self.hardware.engine == "vllm":
-                what = f"policies.{name}: a process has one vLLM engine"
-                raise ValueError(f"{what}; start `rlx serve` and choose +policy@policies.{name}=served")
+                fault = f"policies.{name}: a process has one vLLM engine"
+                raise ValueError(f"{fault}; start `rlx serve` and choose +policy@policies.{name}=served")
 
     @property
     def trained_agents(self) -> dict[str, tuple[str, ...]]:
@@ -244,23 +244,23 @@ class Run:
         for name, env in trained_parts(self.env).items() if self.algo.sample.num_forks else ():
             if not env.replayable:
                 where = f"env.parts.{name}" if name else "env"
-                told = f"{where}: {type(env).__name__} does not replay, and algo forks its episodes"
-                raise ValueError(f"{told}: expected another env, or another algo")
+                fault = f"{where}: {type(env).__name__} does not replay, and algo forks its episodes"
+                raise ValueError(f"{fault}: expected another env, or another algo")
 
     def check_watched(self) -> None:
         """Refuse an algorithm that asks for what the engine does not tell of ids that were not sampled."""
         if self.algo.sample.watches and self.hardware.engine == "vllm" and self.hardware.tensor_parallel > 1:
-            told = "algo asks for log-probs or entropies of ids that were not sampled"
+            fault = "algo asks for log-probs or entropies of ids that were not sampled"
             remedy = "1, another algo, or algo.uncertainty=surprise where it has that key"
-            refuse("hardware.tensor_parallel", self.hardware.tensor_parallel, f"{remedy}, as {told}")
+            refuse("hardware.tensor_parallel", self.hardware.tensor_parallel, f"{remedy}, as {fault}")
 
     def check_expert(self) -> None:
         """Refuse an algorithm that imitates where the environment has no expert."""
         for name, env in trained_parts(self.env).items():
             if self.algo.imitates and not env.has_expert:
-                who = f"its part {name}" if name else type(env).__name__
-                told = f"algo copies an expert, and env has none: {who} has no demonstrate"
-                raise ValueError(f"{told}; choose warm_start=none, or an algo that samples")
+                imitated = f"its part {name}" if name else type(env).__name__
+                fault = f"algo copies an expert, and env has none: {imitated} has no demonstrate"
+                raise ValueError(f"{fault}; choose warm_start=none, or an algo that samples")
 
     @property
     def dialects(self) -> dict[str, Dialect]:
@@ -268,14 +268,14 @@ class Run:
         return {name: dialect_of(self.env, self.protocol, name) for name in parts_of(self.env)}
 
     def before(self) -> Run | None:
-        """The warm start as the run that it is; None where the run begins with the model as it is."""
+        """Return the warm start as a run; None where the run begins with the unchanged model."""
         warm = self.warm_start
         if warm.algo is None or not warm.steps:
             return None
-        said = self.config["warm_start"]
-        own = {part: said[part] for part in ("env", "protocol", "sampling") if said.get(part) is not None}
-        first = {key: said[key] for key in ("algo", "steps", "seed")}
-        config = {**self.config, **own, **first, "warm_start": said.get("before") or {"algo": None}}
+        settings = self.config["warm_start"]
+        parts = {part: settings[part] for part in ("env", "protocol", "sampling") if settings.get(part) is not None}
+        first = {key: settings[key] for key in ("algo", "steps", "seed")}
+        config = {**self.config, **parts, **first, "warm_start": settings.get("before") or {"algo": None}}
         try:
             return replace(
                 self,

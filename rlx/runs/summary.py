@@ -1,4 +1,4 @@
-"""summary.json: how a run ended, its final figures with intervals, what it cost, and what it ran on.
+"""summary.json: the end of a run, its final figures with intervals, its cost and its provenance.
 
     {"status": "finished", "metrics": {"eval/pass@16": {"value": .86, "low": .76, "high": .94}, ...}, "seed": 0,
      "provenance": {"code": {"rlx": "...", ...}, "packages": {"rlx": "0.1.0", ...}, "interpreter": "...", "data": ""},
@@ -29,7 +29,7 @@ Ending = Literal["finished", "interrupted", "failed"]
 
 
 class SummaryError(ValueError):
-    """A summary.json that cannot be read; the message is one line that names it."""
+    """An unreadable summary.json; the message is one line with its path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class Git:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """End of a run: its status, its figures and their settings."""
+    """End of a run, with status, figures and the settings of their evaluation."""
 
     status: Ending
     metrics: Mapping[str, Estimate] = field(default_factory=dict)
@@ -113,11 +113,11 @@ def git_here(folder: Path | None = None) -> Git | None:
 def code_state() -> dict[str, Any]:
     """Return the version of rlx, and the state of the working trees around its code and around the current folder, if
     code is imported from there: git starts programs that a working tree's own settings name."""
-    here = Path.cwd()
-    is_users = any(Path(place).resolve().is_relative_to(here) for place in named_imports())
-    places = {"rlx": Path(__file__).parent, **({"current": here} if is_users else {})}
-    found = {name: state for name, place in places.items() if (state := tree_state(place))}
-    return {"version": version_of("rlx"), **found}
+    current = Path.cwd()
+    is_users = any(Path(place).resolve().is_relative_to(current) for place in named_imports())
+    places = {"rlx": Path(__file__).parent, **({"current": current} if is_users else {})}
+    states = {name: state for name, place in places.items() if (state := tree_state(place))}
+    return {"version": version_of("rlx"), **states}
 
 
 def tree_state(place: Path) -> dict[str, Any]:

@@ -56,10 +56,10 @@ def test_a_job_is_told_of_its_time_limit_by_the_size_of_its_checkpoint() -> None
 def test_a_job_is_warned_in_time_for_its_longest_update() -> None:
     assert grace_seconds(10**9, took=0.0, update=6000.0) == 300 + 6000
     run = build_run(compose(["+paper=carl_3b"]), Path())
-    prospect = Prospect(run=run, length_hints=LengthHints(seen=15000.0))
+    prospect = Prospect(run=run, length_hints=LengthHints(observed=15000.0))
     assert prospect.forecast is not None
     updates = [prospect.forecast.timer.step(run.hardware, load).update for load in prospect.main.loads]
     assert grace_of(prospect) >= 300 + min(max(updates), 4 * updates[1])
-    certain = Prospect(run=run, length_hints=LengthHints(tokens=9000, seen=15000.0))
+    certain = Prospect(run=run, length_hints=LengthHints(tokens=9000, observed=15000.0))
     assert certain.forecast is not None
     assert grace_of(certain) >= 300 + certain.forecast.timer.step(run.hardware, certain.main.load).update > 2000

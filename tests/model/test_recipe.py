@@ -42,7 +42,7 @@ def test_the_papers_settings_come_with_the_papers_model() -> None:
     tree = compose(["algo=tool_rloo", "model=qwen2_5_0_5b"])
     algo = tree["algo"]
     assert algo["optimizer"]["lr"] == 1e-5
-    assert (algo["num_prompts"], algo["num_samples"], algo["best_of"], algo["clip"]) == (16, 8, 1, None)
+    assert (algo["num_prompts"], algo["num_samples"], algo["best_of"], algo["clip"]) == (32, 8, 1, None)
     assert (algo["loss"]["kl"], algo["loss"]["entropy"], tree["steps"]) == (0.001, 0.001, 100)
     assert tree["warm_start"]["steps"] * tree["warm_start"]["algo"]["num_prompts"] == 10_240
     assert tree["sampling"]["max_context"] >= 3072

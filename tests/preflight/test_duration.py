@@ -190,7 +190,7 @@ def test_a_published_run_takes_what_it_took_at_usual_lengths_of_a_turn(tokens: i
 
 
 def test_a_length_that_is_given_gives_one_time() -> None:
-    stage = prospect_of(*GEM, given=LengthHints(tokens=800, turns=5, seen=300, prompt=90)).main
+    stage = prospect_of(*GEM, given=LengthHints(tokens=800, turns=5, observed=300, prompt=90)).main
     (load,) = stage.loads
     assert (load.sampled, load.turns, load.observed, load.prompt) == (800, 5, 300, 90)
     assert stage.load == load
@@ -199,7 +199,7 @@ def test_a_length_that_is_given_gives_one_time() -> None:
 def test_a_critic_and_importance_weights_share_one_forward_pass_more() -> None:
     compute = []
     for words in (("algo=grpo", "hardware.importance_cap=null"), ("algo=grpo",), ("algo=ppo",)):
-        prospect = prospect_of(*SEVEN, *words, given=LengthHints(tokens=500, turns=1, prompt=50, seen=0))
+        prospect = prospect_of(*SEVEN, *words, given=LengthHints(tokens=500, turns=1, prompt=50, observed=0))
         load = replace(prospect.main.load, episodes=1024, samples=8, epochs=1, reference=False)
         compute.append(forecast_of(prospect).timer.step(prospect.hardware, load).compute)
     assert compute[0] < compute[1] == pytest.approx(compute[2])

@@ -233,14 +233,14 @@ def test_what_tools_say_counts_as_given_whatever_the_number_of_turns() -> None:
     assert in_turns(one, 1000) == Lengths(prompt=100, sampled=8000, observed=0, turns=8)
     assert in_turns(one, 1000, 5000) == Lengths(prompt=100, sampled=8000, observed=5000, turns=8)
     run = run_of("+paper=carl_3b")
-    plain, told = (expect_lengths(run, LengthHints(seen=seen)) for seen in (None, 15000.0))
+    plain, told = (expect_lengths(run, LengthHints(observed=observed)) for observed in (None, 15000.0))
     assert [one.observed for one in plain.lengths] == [0, 0, 0]
     assert [one.observed for one in told.lengths] == [15000] * 3
-    assert (plain.unknown, told.unknown) == (("--prompt", "--seen"), ("--prompt",))
+    assert (plain.unknown, told.unknown) == (("--prompt", "--observed"), ("--prompt",))
     assert expect_lengths(run_of("env=countdown", "algo=grpo")).unknown == ()
 
 
-@pytest.mark.parametrize(("name", "value"), [("prompt", 32000.0), ("seen", 500000.0)])
+@pytest.mark.parametrize(("name", "value"), [("prompt", 32000.0), ("observed", 500000.0)])
 def test_a_hint_that_no_context_holds_is_refused(name: str, value: float) -> None:
     with raises_naming(LengthError, f"--{name} {value:,.0f}", "sampling.max_context=32,000"):
         expect_lengths(run_of("+paper=carl_3b"), LengthHints(**{name: value}))

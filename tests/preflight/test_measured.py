@@ -44,7 +44,7 @@ def test_a_run_s_own_steps_replace_the_estimate_once_there_are_ten(tmp_path: Pat
     measured = read(folder_of(tmp_path, ENOUGH))
     assert measured is not None
     assert measured.is_same
-    assert (measured.length_hints.tokens, measured.length_hints.turns, measured.length_hints.seen) == (300, 4, 40)
+    assert (measured.length_hints.tokens, measured.length_hints.turns, measured.length_hints.observed) == (300, 4, 40)
     text = flat(measured)
     assert "as measured, for what is left after 10 steps" in text
     assert "step of the run, measured: 2 s (rollout 1.5 s, update 0.5 s)" in text

@@ -72,13 +72,13 @@ class ForwardRunner:
         starts = (4, PROBE - 3)
         try:
             with torch.inference_mode():
-                whole = [ids[: start + 3] for start in starts]
+                texts = [ids[: start + 3] for start in starts]
                 plain = [
-                    self.model(input_ids=torch.tensor([row], device=self.device), use_cache=False) for row in whole
+                    self.model(input_ids=torch.tensor([row], device=self.device), use_cache=False) for row in texts
                 ]
-                self.extend(0, [row[:-3] for row in whole], [0, 0])
-                self.extend(0, [row[-3:-1] for row in whole], starts)
-                stepped = self.decode([row[-1] for row in whole], [len(row) - 1 for row in whole]).log_softmax(-1)
+                self.extend(0, [row[:-3] for row in texts], [0, 0])
+                self.extend(0, [row[-3:-1] for row in texts], starts)
+                stepped = self.decode([row[-1] for row in texts], [len(row) - 1 for row in texts]).log_softmax(-1)
             expected = torch.stack([output.logits[0, -1] for output in plain]).float().log_softmax(-1)
             difference = float((expected - stepped).abs().mean(-1).max())
             reason = f"log-probs differ by {difference:.2g}"
