@@ -14,10 +14,10 @@ from itertools import islice
 from statistics import mean
 from typing import Any
 
+from rlx.environment.random_play import tries_of
+from rlx.environment.world import moves_of
 from rlx.gym.named import build_env
-from rlx.random_play import tries_of
 from rlx.types import Action, Step, Task, Text
-from rlx.world import moves_of
 
 NUM_TASKS = 200
 NAMES = ("code", "logic", *(f"logic/ruletaker_d{depth}" for depth in (0, 1, 2, 3, 5)), "math", "qa", "lend_search")

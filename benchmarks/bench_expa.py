@@ -30,7 +30,6 @@ import torch
 from torch import Tensor
 
 from rlx.algo.twins import Twins, with_twins
-from rlx.config.compose import build_run, compose
 from rlx.hardware.packages import lacks
 from rlx.model.load import load_model, load_tokenizer
 from rlx.protocol.automaton import Automaton
@@ -39,6 +38,7 @@ from rlx.rollout.torch.engine import TorchEngine
 from rlx.rollout.torch.prefix_store import Saved
 from rlx.rollout.vllm.engine import VllmEngine
 from rlx.run.trainee import Policy, added_in, speech_in
+from rlx.settings.compose import build_run, compose
 from rlx.types import Group, Request, Sampling
 
 ROWS, PROMPT, CONTEXT = 64, 40, 1024

@@ -9,7 +9,7 @@ not fit, does not end in time or cannot be measured here says so. Rows that are 
 the same command goes on where it was cut off. OUT/gpu.md is one page of markdown for docs/performance.md.
 
 On a GPU seconds are wall time; on a CPU they are those of the process, which other programs disturb least.
-MFU is model_flops in gpu_rows.py over the device's published peak (rlx/preflight/peaks.py); on a CPU, over the FLOP/s
+MFU is model_flops in gpu_rows.py over the device's published peak (rlx/plan/peaks.py); on a CPU, over the FLOP/s
 of a product of matrices that is measured here.
 """
 
@@ -33,7 +33,7 @@ from gpu_rows import needs
 from rlx.hardware.machine import gpus, size
 from rlx.hardware.packages import lacks
 from rlx.hardware.profile import set_threads
-from rlx.preflight.peaks import machine_named
+from rlx.plan.peaks import machine_named
 
 HERE = Path(__file__).resolve().parent
 PACKAGES = ("rlx", "torch", "transformers", "vllm", "deepspeed", "peft")

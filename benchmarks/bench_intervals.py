@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlx.evaluate.intervals import Floats, Ratio, difference, intervals, mean_interval, mean_of, share_of
-from rlx.evaluate.passk import pass_at_k
-from rlx.evaluate.seeds import welch
+from rlx.evaluation.intervals import Floats, Ratio, difference, intervals, mean_interval, mean_of, share_of
+from rlx.evaluation.passk import pass_at_k
+from rlx.evaluation.seeds import welch
 from rlx.runs.summary import Estimate
 
 NUM_SAMPLES = 16

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rlx.config.compose import build_run, compose
 from rlx.environment import Environment, Episode, Pace
 from rlx.run.trainee import build_policy
+from rlx.settings.compose import build_run, compose
 from rlx.types import Action, Sampling, Start, Step, Task, Text
 
 NUM_EPISODES, NUM_TURNS, SECONDS = 64, 6, 0.05

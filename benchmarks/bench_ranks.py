@@ -40,11 +40,11 @@ def words_of(size: int, arguments: argparse.Namespace) -> list[str]:
 
 def work(size: int, folder: Path, arguments: argparse.Namespace) -> None:
     """One rank: time steps and checkpoints; rank 0 prints what came of all."""
-    from rlx.config.compose import build_run, compose
-    from rlx.console import Screen
+    from rlx.base.console import Screen
     from rlx.run.execution import open_run, save_checkpoint
     from rlx.run.trainee import build_trainee
-    from rlx.train import open_pipeline, take_step
+    from rlx.settings.compose import build_run, compose
+    from rlx.training import open_pipeline, take_step
 
     run = build_run(compose(words_of(size, arguments)), folder)
     with open_run(run, Screen(silent=True)) as execution, ExitStack() as stack:

@@ -26,10 +26,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from rlx.limits import MistakeError
-from rlx.retrieval.build import build_index, open_index
-from rlx.retrieval.client import Client
-from rlx.retrieval.folder import read_about
+from rlx.base.limits import MistakeError
+from rlx.tool.retrieval.build import build_index, open_index
+from rlx.tool.retrieval.client import Client
+from rlx.tool.retrieval.folder import read_about
 
 WORDS = [f"w{number}" for number in range(50_000)]
 WEIGHTS = list(accumulate(1 / (number + 10) for number in range(50_000)))
@@ -87,7 +87,7 @@ def measure_start(folder: Path) -> dict[str, float]:
     """Seconds until a fresh process has answered, its memory, and the processor's queries a second."""
     code = (
         "import json, sys, time; begin = time.perf_counter()\n"
-        "from pathlib import Path; from rlx.retrieval.build import open_index\n"
+        "from pathlib import Path; from rlx.tool.retrieval.build import open_index\n"
         "found = open_index(Path(sys.argv[1])); found.find(['w1 w2'], 5); start = time.perf_counter() - begin\n"
         "queries = json.load(sys.stdin); begin = time.process_time(); found.find(queries, 5)\n"
         "rate = len(queries) / (time.process_time() - begin)\n"

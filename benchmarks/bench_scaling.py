@@ -25,18 +25,18 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from rlx.algo.credit import leave_one_out
 from rlx.algo.losses import policy_gradient, policy_loss
 from rlx.algo.parts import Optimizer
-from rlx.config.folders import read_option
 from rlx.hardware.profile import Hardware
 from rlx.learner.batch import collate
 from rlx.learner.rows import rows
 from rlx.learner.torch import TorchLearner
 from rlx.model.load import SHIPPED
 from rlx.model.shape import Shape, find_shape
-from rlx.preflight.peaks import Machine
-from rlx.preflight.scaling import estimate_step
-from rlx.preflight.step import Load
-from rlx.preflight.timer import MEASURED
+from rlx.plan.peaks import Machine
+from rlx.plan.scaling import estimate_step
+from rlx.plan.step import Load
+from rlx.plan.timer import MEASURED
 from rlx.rollout.torch.engine import TorchEngine
+from rlx.settings.folders import read_option
 from rlx.types import Action, Completion, Group, Request, Sampling, Task, Trajectory, Turn
 
 PROMPT, LONG, NEW = 32, 480, 32

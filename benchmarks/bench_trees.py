@@ -24,12 +24,12 @@ from typing import Any
 
 import rlx
 from rlx.algo.parts import Sampler
-from rlx.commands.criticality import trained_model
-from rlx.config.compose import build_run
-from rlx.config.saved import load_tree
+from rlx.lab.criticality_command import trained_model
 from rlx.rollout.play import Rollout
 from rlx.run.run import Run
 from rlx.run.trainee import Policy, build_policy
+from rlx.settings.compose import build_run
+from rlx.settings.saved import load_tree
 from rlx.types import Request, Task
 
 

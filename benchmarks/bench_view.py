@@ -25,8 +25,8 @@ from math import log
 from pathlib import Path
 from typing import Any
 
-from rlx.record.columns import columns_path
-from rlx.record.store import save_lines, step_path, value_of
+from rlx.runs.columns import columns_path
+from rlx.runs.store import save_lines, step_path, value_of
 from rlx.types import Action, Completion, Fork, Task, Text, ToolUse, Trajectory, Turn
 from rlx.view.server import ViewServer, open_view
 

@@ -26,8 +26,8 @@ from transformers.utils.logging import set_verbosity_error
 
 import rlx
 from rlx.algo.parts import Algorithm
-from rlx.dialect import Dialect
 from rlx.environment import Environment
+from rlx.environment.dialect import Dialect
 from rlx.learner.batch import collate
 from rlx.learner.rows import rows
 from rlx.learner.torch import TorchLearner

@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rlx.hardware.sizing.amounts import num_trained
 from rlx.model.load import SHIPPED, Lora, adapt
 from rlx.model.shape import Shape, read_shape
-from rlx.preflight.scaling import head_parameters
-from rlx.sizing.amounts import num_trained
+from rlx.plan.scaling import head_parameters
 
 TINY = {
     "model_type": "qwen3",
@@ -54,7 +54,7 @@ def model_flops(shape: Shape, length: int, *, adapted: bool) -> float:
 
 def read_model(name: str) -> dict[str, Any]:
     """Return a model's config: `tiny`, `nano` or an option of conf/model."""
-    from rlx.config.folders import read_option
+    from rlx.settings.folders import read_option
 
     if name == "tiny":
         return dict(TINY)

@@ -42,17 +42,17 @@ from rlx.env.questions.code import Code
 from rlx.env.questions.math import Math
 from rlx.env.questions.qa import QA
 from rlx.env.questions.reasoning_gym import ReasoningGym
-from rlx.evaluate.figures import Score, figures
-from rlx.evaluate.replay import replay
+from rlx.evaluation.figures import Score, figures
+from rlx.evaluation.replay import replay
 from rlx.gym.named import build_env
 from rlx.model.load import Model, load_tokenizer
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.history import first_prompt
-from rlx.record.folder import TRAJECTORIES
-from rlx.record.store import load, save
 from rlx.rollout.episode import Scene, World, worlds_of
 from rlx.rollout.measure import EMPTY
 from rlx.rollout.speech import speech_of
+from rlx.runs.folder import TRAJECTORIES
+from rlx.runs.store import load, save
 from rlx.tool.search import Search
 from rlx.types import Action, Group, Start, Trajectory
 

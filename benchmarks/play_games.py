@@ -16,10 +16,10 @@ from random import Random
 from statistics import mean
 from typing import Any
 
-from rlx.config.folders import list_options, read_option, shipped_folder
-from rlx.random_play import random_act, tries_of
+from rlx.environment.random_play import random_act, tries_of
+from rlx.environment.world import moves_of
+from rlx.settings.folders import list_options, read_option, shipped_folder
 from rlx.types import Action, Step, Task
-from rlx.world import moves_of
 
 NUM_TASKS = 200
 Player = Callable[[Any, Task, int], Iterable[Action]]

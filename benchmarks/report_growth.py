@@ -22,9 +22,9 @@ from bench_update import resident
 from gym_growth import SIZES, exponent, spent
 
 from rlx.commands.report import write_runs
-from rlx.evaluate.figures import figures, gains, score
-from rlx.record.folder import MARK
-from rlx.record.store import save
+from rlx.evaluation.figures import figures, gains, score
+from rlx.runs.folder import MARK
+from rlx.runs.store import save
 from rlx.runs.summary import Summary, write_summary
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlx.console import clean, clean_value, one_line
-from rlx.limits import MistakeError
-from rlx.record.folder import CONFIG, METRICS, SUMMARY, FolderError, flatten, read_config
-from rlx.record.store import read, stored_files
-from rlx.record.track import is_number, is_step, read_metrics
+from rlx.base.console import clean, clean_value, one_line
+from rlx.base.limits import MistakeError
 from rlx.runs.find import is_run
+from rlx.runs.folder import CONFIG, METRICS, SUMMARY, FolderError, flatten, read_config
+from rlx.runs.store import read, stored_files
 from rlx.runs.summary import Summary, read_summary
+from rlx.runs.track import is_number, is_step, read_metrics
 from rlx.types import Trajectory
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def train(*words: Word, folder: Place | None = None, **keys: Any) -> RunFolder:
     holds already goes on.
     """
     from rlx.commands.jobs import check_train, train_job
-    from rlx.config.in_process import launch_here, refuse_several
+    from rlx.settings.in_process import launch_here, refuse_several
 
     refuse_place()
     refuse_several(line := words_of(words, keys, folder))
@@ -126,8 +126,8 @@ def evaluate(*words: Word, run: RunFolder | Place | None = None, folder: Place |
     """
     from rlx.commands.jobs import check_evaluate, evaluate_job, evaluate_stored
     from rlx.commands.parts import split_run
-    from rlx.config.in_process import launch_here, refuse_several, set_torch_threads
-    from rlx.config.words import drop_training
+    from rlx.settings.in_process import launch_here, refuse_several, set_torch_threads
+    from rlx.settings.words import drop_training
 
     refuse_place()
     named, rest = split_run(words_of(words, keys, folder))
@@ -142,8 +142,8 @@ def evaluate(*words: Word, run: RunFolder | Place | None = None, folder: Place |
 
 def words_of(words: Sequence[Word], keys: Mapping[str, Any], folder: Place | None) -> list[str]:
     """Return the words of the command line that a call means."""
-    from rlx.config.in_process import FOLDER
-    from rlx.config.values import word_of
+    from rlx.settings.in_process import FOLDER
+    from rlx.settings.values import word_of
 
     line: list[str] = []
     for word in words:

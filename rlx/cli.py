@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from rlx.base.limits import MANY
 from rlx.commands import parts
-from rlx.commands.analyze import analyze
 from rlx.commands.follow import follow_commands
 from rlx.commands.jobs import check_evaluate, check_train, evaluate_job, stored_run, train_job
 from rlx.commands.look import commands
@@ -27,7 +27,7 @@ from rlx.commands.parts import (
     show,
 )
 from rlx.commands.retrieval import serve_retriever
-from rlx.limits import MANY
+from rlx.lab.analyze import analyze
 
 app = typer.Typer(
     name="rlx",
@@ -62,7 +62,7 @@ def overview(
 def train(words: Words = None) -> None:
     """Train and evaluate a run, or a sweep of them."""
     from rlx.commands.guide import asks_for_help, train_help
-    from rlx.config.compose import launch
+    from rlx.settings.compose import launch
 
     if asks_for_help(words or []):
         show(train_help())
@@ -91,8 +91,8 @@ def resume(folder: Folder, words: Words = None) -> None:
 @app.command(name="launch", context_settings=MIXED, rich_help_panel=RUN)
 def launch_run(words: Words = None) -> None:
     """Train in many processes: a SLURM allocation's, or one a GPU."""
-    from rlx.config.compose import build_run, compose, run_folder
-    from rlx.launch.start import default_folder, start
+    from rlx.cluster.start import default_folder, start
+    from rlx.settings.compose import build_run, compose, run_folder
 
     words = words or []
     run = build_run(compose(words), Path())
@@ -106,8 +106,8 @@ def launch_run(words: Words = None) -> None:
 def evaluate(words: Words = None) -> None:
     """Evaluate a run with other settings, or a model as it stands."""
     from rlx.commands.guide import asks_for_help, eval_help
-    from rlx.config.compose import launch
-    from rlx.config.words import drop_training
+    from rlx.settings.compose import launch
+    from rlx.settings.words import drop_training
 
     if asks_for_help(words or []):
         show(eval_help())
@@ -137,7 +137,7 @@ def reproduce(
     The same command goes on where it was cut off. Words go to every run: hydra/launcher=slurm makes jobs of them. Exit
     code 1 if a figure is not where its file expects it.
     """
-    from rlx.reproduce.command import reproduce
+    from rlx.lab.reproduce.command import reproduce
 
     if not reproduce(name, words or [], seeds=seeds, jobs=jobs, folder=folder, plan=plan):
         raise typer.Exit(1)
@@ -160,9 +160,9 @@ def serve(
     if child:  # signals are for the run, which says by closing the pipe when its servers may go
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(signum, signal.SIG_IGN)
-    from rlx.config.compose import build_part, compose
-    from rlx.config.saved import load_tree
     from rlx.hardware.profile import set_threads
+    from rlx.settings.compose import build_part, compose
+    from rlx.settings.saved import load_tree
 
     named = [Path(word.removeprefix("run=")) for word in words or [] if word.startswith("run=")]
     rest = [word for word in words or [] if not word.startswith("run=")]
@@ -193,7 +193,7 @@ def plan(
     a run that has taken ten steps.
     """
     from rlx.commands.plan import plan_run
-    from rlx.preflight.lengths import LengthHints
+    from rlx.plan.lengths import LengthHints
 
     plan_run(words, LengthHints(tokens=tokens, turns=turns, prompt=prompt, observed=observed))
 
@@ -204,8 +204,8 @@ def fetch(words: Words = None) -> None:
 
     Words are those of `rlx train`. Files go into the hub's cache (HF_HOME), where the run finds them.
     """
-    from rlx.config.compose import build_run, compose
     from rlx.run.inputs import fetch_inputs, list_inputs
+    from rlx.settings.compose import build_run, compose
 
     run = build_run(compose(words or []), Path())
     fetch_inputs(run)
@@ -229,7 +229,7 @@ def check_machine(
 
         show(examine())
         return
-    from rlx.check.selftest import check, take_part
+    from rlx.cluster.check.selftest import check, take_part
 
     if inside:
         raise typer.Exit(take_part(inside, words or []))
@@ -244,11 +244,11 @@ def replay(folder: Folder, words: Words = None, config_dir: ConfigDir = None) ->
 
     Words name code that the run folder may not choose by itself: `rlx replay DIR env.python=/opt/gem/bin/python`.
     """
-    from rlx.config.compose import build_part
-    from rlx.config.saved import load_tree
-    from rlx.evaluate.replay import replay as replay_folder
-    from rlx.record.store import stored_files
+    from rlx.evaluation.replay import replay as replay_folder
     from rlx.run.stored_speech import stored_speech
+    from rlx.runs.store import stored_files
+    from rlx.settings.compose import build_part
+    from rlx.settings.saved import load_tree
 
     tree = load_tree(folder, words or [], config_dir=config_dir, tracks=False)
     stored_files(folder)  # for its error
@@ -273,7 +273,7 @@ def report(
     seeds alone share a row. The same runs give the same bytes.
     """
     from rlx.commands.report import write_runs
-    from rlx.reproduce.against import find_paper
+    from rlx.lab.reproduce.against import find_paper
 
     show(write_runs(runs, find_paper(against) if against else None, folder))
 

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from rlx.buttons import Buttons
-from rlx.limits import MistakeError, above, at_least
+from rlx.base.buttons import Buttons
+from rlx.base.limits import MistakeError, above, at_least
 
 Stop = Literal["stop", "eos", "length", "context"]
 """Why a completion ended: a stop string or an id with which its automaton ends, the end-of-sequence token, its own
@@ -77,7 +77,8 @@ class Verb:
     buttons: Buttons | None = field(default=None, hash=False, repr=False)
     """Keys of the argument, for a protocol whose actions lie beyond the vocabulary; None: it is any text."""
     when: tuple[str, ...] = ()
-    """Situations that it is legal in, by names of the environment's own; empty: all (rlx.world.legal_sets)."""
+    """Situations that it is legal in, by names of the environment's own; empty: all
+    (rlx.environment.world.legal_sets)."""
     phrase: str = ""
     """Words that say it where an action is plain text (`direct`, `boxed`, `fenced`), as in `turn left`; empty: its
     name."""
@@ -295,7 +296,7 @@ class Fork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trajectory:
-    """One episode with the turns of all its agents; rlx.agents makes each agent's own before learning."""
+    """One episode with the turns of all its agents; rlx.environment.agents makes each agent's own before learning."""
 
     task: Task
     sample: int

@@ -17,13 +17,13 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from rlx.algo.parts import Algorithm
-from rlx.config import resolvers
-from rlx.config.build import build_value
-from rlx.config.compose import compose
-from rlx.config.folders import list_options, read_option
-from rlx.dialect import Dialect
 from rlx.environment import Environment
+from rlx.environment.dialect import Dialect
 from rlx.run.choose import Case, choose_protocols, choose_sampling, choose_warm_start
+from rlx.settings import resolvers
+from rlx.settings.build import build_value
+from rlx.settings.compose import compose
+from rlx.settings.folders import list_options, read_option
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, CONF = ROOT / "docs" / "choices.md", ROOT / "conf"

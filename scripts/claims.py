@@ -21,14 +21,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from rlx.console import one_line
-from rlx.evaluate.tables import estimate_cell
-from rlx.limits import MistakeError
-from rlx.reproduce.answers import Answer, claims_table, column_of
-from rlx.reproduce.files import read_tree
-from rlx.reproduce.papers import PaperClaim, read_registered
-from rlx.reproduce.verdicts import Verdict, combine
-from rlx.table import MISSING, Table
+from rlx.base.console import one_line
+from rlx.base.limits import MistakeError
+from rlx.base.table import MISSING, Table
+from rlx.evaluation.tables import estimate_cell
+from rlx.lab.reproduce.answers import Answer, claims_table, column_of
+from rlx.lab.reproduce.files import read_tree
+from rlx.lab.reproduce.papers import PaperClaim, read_registered
+from rlx.lab.reproduce.verdicts import Verdict, combine
 from scripts.results import FOLDER, ROOT, figures_block, read_stored, rows_in, stored_names
 
 DOCS = ROOT / "docs"

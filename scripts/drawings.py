@@ -18,9 +18,9 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any, NamedTuple
 
-import rlx.train
-from rlx.config.build import build_run
-from rlx.config.compose import compose
+import rlx.training
+from rlx.settings.build import build_run
+from rlx.settings.compose import compose
 from scripts.rooms import PACKAGE, ROOT, draw_floors, draw_sizes, first_sentence, read_sizes, sizes, wrong_sizes
 
 PAGE = ROOT / "docs" / "architecture.md"
@@ -115,14 +115,14 @@ def record_step() -> list[Call]:
             calls[place] = Call(*place, frame.f_code.co_firstlineno, tuple(stack_of(frame.f_back)))
 
     with TemporaryDirectory() as folder, redirect_stdout(sys.stderr), recorded(see):
-        rlx.train.train(build_run(compose([*WORDS, *QUIET]), Path(folder) / "run"))
+        rlx.training.train(build_run(compose([*WORDS, *QUIET]), Path(folder) / "run"))
     return list(calls.values())
 
 
 @contextmanager
 def recorded(see: Callable[[FrameType, str, object], None]) -> Iterator[None]:
     """Show the calls within `take_step`, in all threads, to `see`."""
-    step = rlx.train.take_step
+    step = rlx.training.take_step
 
     def watched(*args: Any) -> Any:
         threading.setprofile(see)
@@ -133,11 +133,11 @@ def recorded(see: Callable[[FrameType, str, object], None]) -> Iterator[None]:
             sys.setprofile(None)
             threading.setprofile(None)  # type: ignore[arg-type]
 
-    rlx.train.take_step = watched
+    rlx.training.take_step = watched
     try:
         yield
     finally:
-        rlx.train.take_step = step
+        rlx.training.take_step = step
 
 
 def place_of(frame: FrameType) -> tuple[str, str] | None:

@@ -21,18 +21,18 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from rlx.config.build import build_part
-from rlx.config.saved import load_tree
-from rlx.console import one_line
+from rlx.base.console import one_line
+from rlx.base.limits import MistakeError
+from rlx.base.table import MISSING, Table, to_markdown
 from rlx.env.sorting.sorters import SORTERS, average, network
-from rlx.evaluate.decisions import tree_svg, trees_of
-from rlx.evaluate.habits import habits, lengths_of_right, lengths_svg
-from rlx.limits import MistakeError
+from rlx.lab.decisions import tree_svg, trees_of
+from rlx.lab.habits import habits, lengths_of_right, lengths_svg
 from rlx.model.load import SHIPPED, Model, load_tokenizer
-from rlx.record.store import load, stored_files
 from rlx.rollout.measure import env_figures, mean
 from rlx.rollout.stops import decoder
-from rlx.table import MISSING, Table, to_markdown
+from rlx.runs.store import load, stored_files
+from rlx.settings.build import build_part
+from rlx.settings.saved import load_tree
 from rlx.types import Trajectory
 
 Named = Mapping[str, Sequence[Trajectory]]

@@ -10,8 +10,8 @@ import re
 import sys
 from pathlib import Path
 
-from rlx.config.folders import shipped_options
 from rlx.model.families import ATTENTION, FAMILIES, FEED_FORWARD, SHARED_EXPERT, Family
+from rlx.settings.folders import shipped_options
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "models.md"
 TABLE = re.compile(r"\| `model_type` \|.*?(?=\n\n)", re.DOTALL)

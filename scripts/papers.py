@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlx.config.arms import PaperArm, arms_of
-from rlx.config.compose import compose
-from rlx.config.papers import inherited_rows, read_papers, read_presets
+from rlx.settings.arms import PaperArm, arms_of
+from rlx.settings.compose import compose
+from rlx.settings.papers import inherited_rows, read_papers, read_presets
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "papers.md"

@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from rlx.evaluate.tables import accuracy_table, tool_table
+from rlx.base.table import to_svg
+from rlx.evaluation.tables import accuracy_table, tool_table
 from rlx.runs.summary import Estimate, read_summary
-from rlx.table import to_svg
 
 
 def figures_of(place: str) -> dict[str, Estimate]:

@@ -21,8 +21,8 @@ from urllib.parse import quote
 
 from playwright.sync_api import Page, sync_playwright
 
-from rlx.record.rows import Row
 from rlx.runs.files import episode_files
+from rlx.runs.rows import Row
 from rlx.view.server import ViewServer, open_view
 
 OUT = Path(__file__).resolve().parents[1] / "docs" / "pictures"

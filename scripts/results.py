@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from rlx.console import duration
-from rlx.evaluate.tables import Column, number_cell, of_part, printed_cell
-from rlx.reproduce.answers import Answer, band_answers, claim_answers, column_of, expected_table
-from rlx.reproduce.files import read_reproduction
-from rlx.reproduce.reproduction import Reproduction
-from rlx.reproduce.results import Figure, Results, read_results
-from rlx.table import MISSING, Table, to_markdown
+from rlx.base.console import duration
+from rlx.base.table import MISSING, Table, to_markdown
+from rlx.evaluation.tables import Column, number_cell, of_part, printed_cell
+from rlx.lab.reproduce.answers import Answer, band_answers, claim_answers, column_of, expected_table
+from rlx.lab.reproduce.files import read_reproduction
+from rlx.lab.reproduce.reproduction import Reproduction
+from rlx.lab.reproduce.results import Figure, Results, read_results
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "results"

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rlx.config.build import build_value
-from rlx.config.folders import read_option
 from rlx.hardware.profile import Hardware
+from rlx.hardware.sizing.amounts import Demand
+from rlx.hardware.sizing.budgets import budgets
+from rlx.hardware.sizing.share import choose_share, device_memory
 from rlx.model.shape import Shape, read_shape
-from rlx.preflight.peaks import MACHINES
-from rlx.preflight.scaling import estimate_step
-from rlx.preflight.step import Load, StepTime
-from rlx.sizing.amounts import Demand
-from rlx.sizing.budgets import budgets
-from rlx.sizing.share import choose_share, device_memory
+from rlx.plan.peaks import MACHINES
+from rlx.plan.scaling import estimate_step
+from rlx.plan.step import Load, StepTime
+from rlx.settings.build import build_value
+from rlx.settings.folders import read_option
 
 MODELS = ("0_5b", "1_5b", "3b", "7b", "14b", "32b", "72b")
 PROFILES = ("a100x1", "a100x8", "a100x8_async", "a100x8x2", "h100x8", "h200x8", "h200x8x2", "h200x8x2_async")

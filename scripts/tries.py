@@ -13,12 +13,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from rlx.console import one_line
-from rlx.limits import MistakeError
-from rlx.record.folder import TRAJECTORIES
-from rlx.record.store import load
+from rlx.base.console import one_line
+from rlx.base.limits import MistakeError
+from rlx.base.table import Table, to_markdown
 from rlx.rollout.measure import actions, mean
-from rlx.table import Table, to_markdown
+from rlx.runs.folder import TRAJECTORIES
+from rlx.runs.store import load
 from rlx.types import Group
 
 NUMBER, BLANKS = re.compile(r"\d+"), re.compile(r"\s+")

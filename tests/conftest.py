@@ -86,8 +86,8 @@ def small_words() -> tuple[str, ...]:
 @pytest.fixture(scope="session")
 def finished_run(tmp_path_factory: pytest.TempPathFactory, small_run: Callable[..., object]) -> Path:
     """The folder of a run of two steps, finished. Look only: copy it to change it."""
-    from rlx.console import Screen
-    from rlx.train import train
+    from rlx.base.console import Screen
+    from rlx.training import train
 
     folder = tmp_path_factory.mktemp("finished") / "run"
     train(small_run(folder, "steps=2"), Screen(silent=True))  # type: ignore[arg-type]
@@ -103,7 +103,7 @@ def run_copy(finished_run: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def small_run() -> Callable[..., object]:
     """`small_run(folder, "steps=1", ...)`: a Run, built as the command line builds it."""
-    from rlx.config.compose import build_run, compose
+    from rlx.settings.compose import build_run, compose
 
     @cache
     def composed(words: tuple[str, ...], cwd: str, own: str | None) -> dict[str, Any]:
@@ -160,8 +160,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def container() -> None:
     """Skip where the machine cannot contain a process."""
-    from rlx.contain.box import contained_by
-    from rlx.contain.process import RefusedError
+    from rlx.tool.contain.box import contained_by
+    from rlx.tool.contain.process import RefusedError
 
     try:
         contained_by()

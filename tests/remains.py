@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from rlx.check import remains
-from rlx.check.remains import half_written
+from rlx.cluster.check import remains
+from rlx.cluster.check.remains import half_written
 
 CLASS_NAMES = frozenset({"Learner", "Scorer", "TorchEngine", "VllmEngine", "RemoteEngine", "Vllm", "Optimizer", "LLM"})
 """Names of the classes that a run holds; their subclasses count too."""

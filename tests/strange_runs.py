@@ -126,7 +126,7 @@ def run_command(words: Sequence[str]) -> tuple[int, str]:
 
 def look_around(folder: Path) -> tuple[int, str]:
     """Ask `rlx view` for everything but pictures; return 0, and the damage that it names."""
-    from rlx.http import RefusedError
+    from rlx.base.http import RefusedError
     from rlx.view.places import Places
     from rlx.view.server import View
 
@@ -206,7 +206,7 @@ def try_case(base: Path, place: Path, name: str, how: str, command: str) -> dict
 def main(plan: Path, report: Path) -> None:
     told = json.loads(plan.read_text())
     base, place = Path(told["base"]), Path(told["place"])
-    import rlx.train  # noqa: F401, before memory is limited
+    import rlx.training  # noqa: F401, before memory is limited
 
     with open("/proc/self/statm") as file:
         size = int(file.read().split()[0]) * resource.getpagesize()

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import pytest
 
 from rlx.environment import Episode
+from rlx.environment.world import lawful
 from rlx.rollout.play import Rollout
 from rlx.types import Action, Sampling, Start, Step, Task, Trajectory
-from rlx.world import lawful
 from tests.duel import Duel
 from tests.errors import raises_naming
 from tests.test_agents import SPEECH, TASK, Saying

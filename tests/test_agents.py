@@ -14,24 +14,21 @@ from typing import Any, ClassVar
 
 import pytest
 
-from rlx.agents import episode_of_agent, groups_of_agents, seen_by
-from rlx.console import Screen
-from rlx.evaluate.compare import scores_of
-from rlx.evaluate.evaluate import Evaluate
-from rlx.evaluate.figures import figures
-from rlx.evaluate.floor import floor
-from rlx.evaluate.replay import replay
+from rlx.base.console import Screen
+from rlx.base.limits import MistakeError
+from rlx.environment.agents import episode_of_agent, groups_of_agents, seen_by
+from rlx.environment.world import lawful, open_episode
+from rlx.evaluation.compare import scores_of
+from rlx.evaluation.evaluate import Evaluate
+from rlx.evaluation.figures import figures
+from rlx.evaluation.floor import floor
+from rlx.evaluation.replay import replay
 from rlx.gym.spoken import SpokenPart
 from rlx.learner.batch import collate
 from rlx.learner.notes import join_notes
 from rlx.learner.rows import rows
-from rlx.limits import MistakeError
 from rlx.model.load import load_base, load_tokenizer
 from rlx.protocol.direct import Direct
-from rlx.record.codec import from_json, to_json
-from rlx.record.store import load as load_groups
-from rlx.record.store import step_path
-from rlx.record.track import is_clock
 from rlx.rollout.episode import demonstrate_episode, worlds_of
 from rlx.rollout.play import Rollout
 from rlx.rollout.remote.engine import RemoteEngine
@@ -43,11 +40,15 @@ from rlx.run.policies import Frozen, Served, measured_agents
 from rlx.run.run import WarmStart
 from rlx.run.trainee import build_engine, build_policy
 from rlx.run.warm_result import result_of_stage
+from rlx.runs.codec import from_json, to_json
 from rlx.runs.run import read_run
+from rlx.runs.store import load as load_groups
+from rlx.runs.store import step_path
 from rlx.runs.summary import read_summary
+from rlx.runs.track import is_clock
 from rlx.tool.lend import Lend
 from rlx.tool.tool import Result, Tool
-from rlx.train import train
+from rlx.training import train
 from rlx.types import (
     Action,
     Completion,
@@ -66,7 +67,6 @@ from rlx.types import (
     Turn,
     Verb,
 )
-from rlx.world import lawful, open_episode
 from tests.duel import Duel, DuelEpisode
 from tests.errors import raises_naming
 

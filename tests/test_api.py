@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 import rlx
-from rlx.config.check import ConfigError
-from rlx.config.in_process import launch_here, set_torch_threads
-from rlx.config.values import word_of
-from rlx.config.words import parse_overrides, quote
-from rlx.record.folder import MARK, FolderError
-from rlx.record.store import StoreError
-from rlx.record.track import is_clock
-from rlx.regular import IrregularError
+from rlx.base.regular import IrregularError
+from rlx.runs.folder import MARK, FolderError
+from rlx.runs.store import StoreError
 from rlx.runs.summary import SummaryError
+from rlx.runs.track import is_clock
+from rlx.settings.check import ConfigError
+from rlx.settings.in_process import launch_here, set_torch_threads
+from rlx.settings.values import word_of
+from rlx.settings.words import parse_overrides, quote
 from tests.errors import raises_naming
 from tests.hostile import dangers
 

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from rlx import train as program
+from rlx import training as program
 from rlx.algo.parts import Sampler
-from rlx.console import Screen
+from rlx.base.console import Screen
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.model.load import load_model, load_tokenizer
-from rlx.record.track import is_clock
 from rlx.rollout.remote.server import RolloutServer
 from rlx.run.evaluation_run import evaluate_run
 from rlx.run.trainee import build_engine
-from rlx.train import train
+from rlx.runs.track import is_clock
+from rlx.training import train
 
 Build = Callable[..., Any]
 QUIET = Screen(silent=True)

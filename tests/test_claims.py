@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from rlx.limits import MistakeError
-from rlx.reproduce.papers import PaperClaim, read_registered
-from rlx.reproduce.studies import Claim
-from rlx.reproduce.verdicts import Verdict
+from rlx.base.limits import MistakeError
+from rlx.lab.reproduce.papers import PaperClaim, read_registered
+from rlx.lab.reproduce.studies import Claim
+from rlx.lab.reproduce.verdicts import Verdict
 from scripts.claims import (
     PAGES,
     PLACE,

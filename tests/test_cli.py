@@ -101,7 +101,7 @@ def test_light_commands_import_no_torch(words: list[str]) -> None:
     assert done.stderr.strip().endswith("set()")
 
 
-@pytest.mark.parametrize("module", ["typer", "rlx.cli", "rlx.commands.last_words", "rlx.config.compose"])
+@pytest.mark.parametrize("module", ["typer", "rlx.cli", "rlx.commands.last_words", "rlx.settings.compose"])
 def test_an_interrupt_while_modules_are_imported_is_one_line(module: str) -> None:
     code = (
         "import sys; sys.argv = ['rlx', 'plan']\n"
@@ -284,7 +284,7 @@ def test_terminal_output_has_no_control_characters(rlx_here: Command, tmp_path: 
 
 def test_threads_are_chosen_before_torch_is_imported(tmp_path: Path) -> None:
     code = (
-        "import os, sys\nfrom rlx.config.compose import launch\n"
+        "import os, sys\nfrom rlx.settings.compose import launch\n"
         "def job(run):\n"
         "    import torch\n"
         "    print(torch.get_num_threads(), os.environ['OMP_WAIT_POLICY'])\n"

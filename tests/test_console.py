@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from rlx.console import Screen, clean, duration, one_line, plain_line
+from rlx.base.console import Screen, clean, duration, one_line, plain_line
 
 
 def screen(terminal: bool) -> tuple[Screen, StringIO]:

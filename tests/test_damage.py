@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from rlx import cli
+from rlx.base.console import Screen
 from rlx.commands import look
 from rlx.commands.last_words import one_line_of
-from rlx.console import Screen
-from rlx.train import train
+from rlx.training import train
 
 Build = Callable[..., Any]
 Harm = Callable[[Path], None]

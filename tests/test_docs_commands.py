@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from rlx.cli import app
-from rlx.config.folders import list_groups, list_options
+from rlx.settings.folders import list_groups, list_options
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]

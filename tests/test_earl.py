@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from rlx import cli
-from rlx.console import Screen
-from rlx.record.store import load
-from rlx.record.track import is_clock
-from rlx.train import train
+from rlx.base.console import Screen
+from rlx.runs.store import load
+from rlx.runs.track import is_clock
+from rlx.training import train
 from rlx.types import Trajectory
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,7 +54,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def go(folder: Path) -> None:
-    from rlx.config.compose import build_run, compose
+    from rlx.settings.compose import build_run, compose
 
     train(build_run(compose(list(WORDS)), folder), Screen(silent=True))
 

@@ -13,18 +13,18 @@ from typing import Any
 
 import pytest
 
+from rlx.base.console import Screen
 from rlx.cli import evaluate as rlx_eval
-from rlx.config.compose import ConfigError
-from rlx.config.saved import load_tree
-from rlx.console import Screen
-from rlx.evaluate.evaluate import EvaluateError
+from rlx.evaluation.evaluate import EvaluateError
 from rlx.hardware.interrupt import InterruptedRunError
-from rlx.record.folder import FolderError
-from rlx.record.store import load
 from rlx.rollout.play import Rollout
 from rlx.run.evaluation_run import evaluate_model
 from rlx.run.process import Process
-from rlx.train import train
+from rlx.runs.folder import FolderError
+from rlx.runs.store import load
+from rlx.settings.compose import ConfigError
+from rlx.settings.saved import load_tree
+from rlx.training import train
 from tests.errors import raises_naming
 
 Build = Callable[..., Any]

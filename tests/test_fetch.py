@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from rlx import fetch
+from rlx.base import fetch
+from rlx.base.fetch import FetchError, snapshot
 from rlx.env import hub
 from rlx.env.countdown.countdown import Countdown
-from rlx.fetch import FetchError, snapshot
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.ranks import ALONE
 from rlx.run.execution import Execution, fetch_first

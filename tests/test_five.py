@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rlx.record.track import is_clock
+from rlx.runs.track import is_clock
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("game_guess_the_number", "logic", "math", "lend_search", "countdown")

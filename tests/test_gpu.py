@@ -12,15 +12,15 @@ from torch import Tensor
 from rlx.algo.credit import per_row
 from rlx.algo.losses import PolicyLoss, policy_gradient, policy_loss
 from rlx.algo.parts import Optimizer
-from rlx.config.compose import build_run, compose
-from rlx.console import Screen
+from rlx.base.console import Screen
 from rlx.learner.attention import Rule, attention_over
 from rlx.learner.batch import collate
 from rlx.learner.packing import to_device
 from rlx.learner.torch import TorchLearner
 from rlx.model.load import SHIPPED, Model, load_model
 from rlx.run.execution import record_step
-from rlx.train import train
+from rlx.settings.compose import build_run, compose
+from rlx.training import train
 from rlx.types import Completion, Request, Sampling
 from tests.learner.conftest import make_groups, make_turn
 from tests.learner.test_attention import cases, dense
@@ -108,7 +108,7 @@ def test_a_run_on_a_gpu_repeats_and_resumes_to_the_same_bits(
         raise CutOffError
 
     with monkeypatch.context() as patch:
-        patch.setattr("rlx.train.record_step", cut_off)
+        patch.setattr("rlx.training.record_step", cut_off)
         with pytest.raises(CutOffError):
             play(words, tmp_path / "cut")
     play(words, tmp_path / "cut")

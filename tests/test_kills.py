@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from rlx.config.compose import build_run, compose
-from rlx.console import Screen
-from rlx.record.track import is_clock
-from rlx.train import train
+from rlx.base.console import Screen
+from rlx.runs.track import is_clock
+from rlx.settings.compose import build_run, compose
+from rlx.training import train
 from tests.test_repeat_adapters import ADAPTERS, ALGORITHMS, metrics_of, tensors_of, words_of
 
 pytestmark = pytest.mark.slow
@@ -33,7 +33,7 @@ CASES += [(name, not adapted) for name, adapted in CASES if name in {"a2c", "ppo
 WARM = ("warm_start=sft", "warm_start.steps=2", "warm_start.algo.num_prompts=1")
 """Where no adapters are trained, a stage comes before the run."""
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["rlx.train", "rlx.config.compose", "rlx.learner.learner", "transformers"])
+PROCESSES.set_forkserver_preload(["rlx.train", "rlx.settings.compose", "rlx.learner.learner", "transformers"])
 
 
 @dataclass

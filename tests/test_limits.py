@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.limits import LARGEST, above, at_least, refuse, within
+from rlx.base.limits import LARGEST, above, at_least, refuse, within
 from tests.errors import raises_naming
 
 

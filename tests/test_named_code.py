@@ -1,4 +1,4 @@
-"""Docs, docstrings, comments and options name code that exists: `rlx.algo.gae`, `rlx.types.Task`, `rlx/train.py`."""
+"""Docs, docstrings, comments and options name code that exists: `rlx.algo.gae`, `rlx.types.Task`, `rlx/training.py`."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from rlx.regular import (
+from rlx.base.regular import (
     IrregularError,
     inside,
     make_inside,
@@ -29,9 +29,16 @@ from tests.strange_runs import LOOKS, REPLACEMENTS, RUNS
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = (
-    *("rlx/record/", "rlx/run/", "rlx/evaluate/", "rlx/report/", "rlx/view/", "rlx/commands/", "rlx/launch/"),
-    *("rlx/runs/", "rlx/retrieval/", "rlx/learner/", "rlx/reproduce/", "rlx/hardware/pulse.py", "rlx/console.py"),
-    *("rlx/api.py", "rlx/train.py", "rlx/model/expand.py"),
+    *("rlx/runs/", "rlx/run/", "rlx/evaluation/", "rlx/view/report/", "rlx/view/", "rlx/commands/", "rlx/cluster/"),
+    *(
+        "rlx/runs/",
+        "rlx/tool/retrieval/",
+        "rlx/learner/",
+        "rlx/lab/reproduce/",
+        "rlx/hardware/pulse.py",
+        "rlx/base/console.py",
+    ),
+    *("rlx/api.py", "rlx/training.py", "rlx/model/expand.py"),
 )
 """Modules that read or write runs, indexes or caches."""
 METHODS = {
@@ -67,18 +74,18 @@ ALLOWED = {
     "rlx/learner/products.py": {"read_text": "/proc"},
     "rlx/learner/state.py": {"save_file": "into a folder that was just made", "safe_open": "a verified checkpoint"},
     "rlx/model/expand.py": {"save_file": "into a folder that was just made", "load_file": "a verified checkpoint"},
-    "rlx/record/cache.py": {"mkdir": "the user's own cache"},
-    "rlx/record/folder.py": {"mkdir": "the run's folder itself, which may be behind a link"},
-    "rlx/record/lock.py": {"open": "with `descriptor` as its opener"},
-    "rlx/record/provenance.py": {
+    "rlx/runs/cache.py": {"mkdir": "the user's own cache"},
+    "rlx/runs/folder.py": {"mkdir": "the run's folder itself, which may be behind a link"},
+    "rlx/runs/lock.py": {"open": "with `descriptor` as its opener"},
+    "rlx/runs/provenance.py": {
         "read_bytes": "code",
         ".open": "code",
         "read_text": "an installed distribution's metadata",
     },
-    "rlx/reproduce/files.py": {"read_text": SHIPPED},
-    "rlx/reproduce/measurements.py": {"mkdir": "the reproduction's folder itself"},
-    "rlx/retrieval/build.py": {"open": "the user's pages", "mkdir": "the index's folder itself"},
-    "rlx/retrieval/store.py": {"memmap": "of an open file"},
+    "rlx/lab/reproduce/files.py": {"read_text": SHIPPED},
+    "rlx/lab/reproduce/measurements.py": {"mkdir": "the reproduction's folder itself"},
+    "rlx/tool/retrieval/build.py": {"open": "the user's pages", "mkdir": "the index's folder itself"},
+    "rlx/tool/retrieval/store.py": {"memmap": "of an open file"},
     "rlx/run/warm.py": {"shutil": "the user's own cache"},
     "rlx/view/export.py": {"read_text": SHIPPED},
     "rlx/view/search.py": {"mkdir": "the user's own cache"},
@@ -130,7 +137,7 @@ def test_no_module_of_runs_opens_files_by_itself() -> None:
         for call, lines in calls.items()
         if call not in ALLOWED.get(name, {})
     ]
-    assert not wrong, "open files through rlx.regular, or give a reason above:\n" + "\n".join(wrong)
+    assert not wrong, "open files through rlx.base.regular, or give a reason above:\n" + "\n".join(wrong)
     stale = [(name, call) for name, calls in ALLOWED.items() for call in calls if call not in found.get(name, {})]
     assert not stale
 

@@ -11,13 +11,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from rlx.config.compose import build_run, compose
-from rlx.console import Screen
-from rlx.record.track import is_clock
+from rlx.base.console import Screen
 from rlx.run.execution import Execution, record_step
 from rlx.run.run import Run
 from rlx.run.trainee import Trainee
-from rlx.train import train
+from rlx.runs.track import is_clock
+from rlx.settings.compose import build_run, compose
+from rlx.training import train
 
 ALGORITHMS = sorted(path.stem for path in (Path(__file__).parents[1] / "conf" / "algo").glob("*.yaml"))
 ACTIONS = ("earl", "earl_released", "expa_grpo", "cpo", "prompt_cpo")
@@ -94,7 +94,7 @@ def test_algorithms_with_adapters_and_dropout_repeat_and_resume_to_the_same_bits
         run = build_run(compose(words_of(algorithm, tiny)), whole)
         play(run, whole)
         with monkeypatch.context() as patch:
-            patch.setattr("rlx.train.record_step", cut_off)
+            patch.setattr("rlx.training.record_step", cut_off)
             with pytest.raises(CutOffError):
                 play(run, cut)
         play(run, cut)

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlx.evaluate.seeds import welch
-from rlx.limits import MistakeError
-from rlx.reproduce.reproduction import ReproductionError
-from rlx.reproduce.results import Figure, Results, RunCost, read_results, to_json
+from rlx.base.limits import MistakeError
+from rlx.evaluation.seeds import welch
+from rlx.lab.reproduce.reproduction import ReproductionError
+from rlx.lab.reproduce.results import Figure, Results, RunCost, read_results, to_json
 from scripts.claims import filled, gain_cells
 from scripts.results import FOLDER, figures_table, page_of, read_stored, stored_names
 from tests.errors import raises_naming

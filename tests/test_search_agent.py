@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from rlx.console import Screen
-from rlx.evaluate.replay import replay
-from rlx.record.store import load, step_path
-from rlx.record.track import read_metrics
+from rlx.base.console import Screen
+from rlx.evaluation.replay import replay
 from rlx.run.trainee import build_policy
-from rlx.train import train
+from rlx.runs.store import load, step_path
+from rlx.runs.track import read_metrics
+from rlx.training import train
 
 WORDS = (
     *("env=search_qa", "env.reads=true", "env.thoughts=true", "env.max_rounds=3", "protocol=standalone"),

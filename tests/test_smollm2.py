@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from rlx.console import Screen
-from rlx.record.store import load, step_path
+from rlx.base.console import Screen
 from rlx.rollout.episode import Scene, worlds_of
 from rlx.run.trainee import build_policy
-from rlx.train import train
+from rlx.runs.store import load, step_path
+from rlx.training import train
 from rlx.types import Sampling, Start
 
 pytestmark = pytest.mark.slow

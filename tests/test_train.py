@@ -17,26 +17,26 @@ import torch
 from rich.console import Console
 
 from rlx.algo.credit import per_row
-from rlx.console import Screen
+from rlx.base.console import Screen
 from rlx.env.countdown.countdown import Countdown
 from rlx.environment import Episode
-from rlx.evaluate.columns import ColumnError
-from rlx.evaluate.evaluate import EvaluateError
-from rlx.record.codec import FORMAT, NOTES
-from rlx.record.folder import FolderError, open_folder
-from rlx.record.store import load as load_groups
-from rlx.record.store import step_path
-from rlx.record.times import read_times
-from rlx.record.track import is_clock
+from rlx.environment.world import dialect_of
+from rlx.evaluation.columns import ColumnError
+from rlx.evaluation.evaluate import EvaluateError
 from rlx.run.evaluation_player import EvaluationPlayer
 from rlx.run.evaluation_run import evaluate_model
 from rlx.run.execution import RunError
 from rlx.run.run import Run
 from rlx.run.warm import start_digest
+from rlx.runs.codec import FORMAT, NOTES
+from rlx.runs.folder import FolderError, open_folder
+from rlx.runs.store import load as load_groups
+from rlx.runs.store import step_path
 from rlx.runs.summary import Summary
-from rlx.train import train
+from rlx.runs.times import read_times
+from rlx.runs.track import is_clock
+from rlx.training import train
 from rlx.types import Action, Step, Task
-from rlx.world import dialect_of
 from tests.errors import raises_naming
 
 Build = Callable[..., Any]
@@ -319,7 +319,7 @@ def test_a_warm_start_depends_on_what_it_takes_from_the_recipe_alone(small_run: 
 
 
 def test_two_runs_are_compared_task_by_task(finished: Path, small_run: Build, tmp_path: Path) -> None:
-    from rlx.evaluate.compare import find_gains, gain_tables, gain_values
+    from rlx.evaluation.compare import find_gains, gain_tables, gain_values
 
     train(small_run(tmp_path, "seed=1", "steps=1"), QUIET)
     (gain,) = find_gains(tmp_path, finished)
@@ -343,7 +343,7 @@ def test_two_runs_are_compared_task_by_task(finished: Path, small_run: Build, tm
 
 
 def test_no_mean_is_taken_over_runs_that_differ_in_more_than_the_seed(finished: Path, tmp_path: Path) -> None:
-    from rlx.evaluate.compare import find_gains
+    from rlx.evaluation.compare import find_gains
 
     for name, word in (("0", "seed: 0"), ("1", "seed: 1")):
         shutil.copytree(finished, tmp_path / name)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.limits import MistakeError
+from rlx.base.limits import MistakeError
 from rlx.types import Trajectory
 from scripts.tries import describe, main
 from tests.view.conftest import episode, turn, write

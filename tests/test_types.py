@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rlx.buttons import Buttons
+from rlx.base.buttons import Buttons
 from rlx.types import Sampling
 from tests.errors import raises_naming
 

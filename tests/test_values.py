@@ -17,13 +17,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rlx.config.compose import build_run, check_tree, compose
-from rlx.console import Screen
-from rlx.preflight.checks import check_fit, check_train
-from rlx.preflight.objective import check_objective
-from rlx.preflight.prospect import Prospect
-from rlx.preflight.recipe import check_recipe
-from rlx.preflight.tasks import check_tasks
+from rlx.base.console import Screen
+from rlx.plan.checks import check_fit, check_train
+from rlx.plan.objective import check_objective
+from rlx.plan.prospect import Prospect
+from rlx.plan.recipe import check_recipe
+from rlx.plan.tasks import check_tasks
+from rlx.settings.compose import build_run, check_tree, compose
 
 CHOICES = ("algo=tool_rloo", "algo=grpo", "algo=rloo", "algo=ipo", "algo=sft", "+model/lora=r8")
 NUMBERS = (-1, 0, 1, 2, 0.5, -0.5, 1e-38, 1e38, 1e300, math.inf, -math.inf, math.nan, 10**30, 10**400, -(2**63))
@@ -111,7 +111,7 @@ def test_any_value_is_planned_or_refused_in_one_line(tree: dict[str, Any]) -> No
 
 def take_step(folder: Path, path: str, value: Any) -> None:
     """A run of one step, in which no value is found wrong; where the value is refused there is no folder."""
-    from rlx.train import train
+    from rlx.training import train
 
     tree = changed(composed(*SMALL), path, value)
     if refusal(tree) is not None:

@@ -61,8 +61,8 @@ LIGHT = {
 ALONE = {
     "vllm": ("rlx/rollout/vllm/llm.py", "rlx/rollout/vllm/start.py"),
     "deepspeed": "rlx/learner/deepspeed.py",
-    "wandb": "rlx/record/wandb_run.py",
-    "torch.utils.tensorboard": "rlx/record/event_files.py",
+    "wandb": "rlx/runs/wandb_run.py",
+    "torch.utils.tensorboard": "rlx/runs/event_files.py",
     "typer": ("rlx/cli", "rlx/commands"),
     "gymnasium": "rlx/gym/",
 }
@@ -145,7 +145,7 @@ def test_only_the_configuration_knows_hydra() -> None:
         name_of(file) for file in FILES for module in imports(file) if module.split(".")[0] in ("hydra", "omegaconf")
     }
     names = ("arms", "auto", "compose", "explain", "in_process", "presets", "repository", "resolvers", "saved", "words")
-    assert users <= {f"rlx/config/{name}.py" for name in names}
+    assert users <= {f"rlx/settings/{name}.py" for name in names}
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ LOOKED_UP = {
         "optimizer",
     ),
     *("memfd_create", "mallopt", "sched_getaffinity", "rich_help_panel"),
-    # functions of a module that runs in a container (rlx.contain.forks says which there may be)
+    # functions of a module that runs in a container (rlx.tool.contain.forks says which there may be)
     *("warm", "prepare", "answer"),
     # an array of numpy in a contained process, which imports no numpy
     *("dtype",),
@@ -219,8 +219,8 @@ LOOKED_UP = {
 
 def test_members_of_a_users_object_are_declared() -> None:
     """A look-up of an undeclared name takes a field of the user's own for a capability."""
-    from rlx.dialect import Dialect
     from rlx.environment import Environment, Episode
+    from rlx.environment.dialect import Dialect
 
     declared = {name for base in (Environment, Episode, Dialect) for name in vars(base)}
     found = [

@@ -10,19 +10,14 @@ from typing import Any, ClassVar
 
 import pytest
 
+from rlx.base.fault import fault
+from rlx.base.limits import MistakeError
 from rlx.env.countdown.countdown import Countdown
 from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.env.mixed.mixture import Mixture, Portion
 from rlx.environment import Environment, Episode
-from rlx.expert import DemonstrationError, demonstration
-from rlx.fault import fault
-from rlx.limits import MistakeError
-from rlx.protocol.direct import Direct
-from rlx.protocol.tags import Tags
-from rlx.tool.lend import Lend
-from rlx.tool.python import Python
-from rlx.types import Action, Move, Step, Task, Text, ToolUse, Verb
-from rlx.world import (
+from rlx.environment.expert import DemonstrationError, demonstration
+from rlx.environment.world import (
     cost_of,
     dialect_of,
     hidden_method,
@@ -32,6 +27,11 @@ from rlx.world import (
     start_episode,
     step_within,
 )
+from rlx.protocol.direct import Direct
+from rlx.protocol.tags import Tags
+from rlx.tool.lend import Lend
+from rlx.tool.python import Python
+from rlx.types import Action, Move, Step, Task, Text, ToolUse, Verb
 from tests.errors import raises_naming
 
 TASK = Task(id="7", prompt=(), data={})

@@ -16,22 +16,22 @@ import torch
 from rlx.algo.grpo import grpo
 from rlx.algo.parts import Optimizer
 from rlx.algo.samplers import independent, leave
-from rlx.console import Screen
+from rlx.base.console import Screen
 from rlx.env.countdown.countdown import Countdown
 from rlx.env.game.guess_the_number import GuessEpisode, GuessTheNumber
 from rlx.env.game.turns import go_on as answered
 from rlx.env.mixed.mixture import Mixture, Portion
-from rlx.evaluate.budget import cut_groups
-from rlx.evaluate.replay import replay
+from rlx.environment.world import environment_turns
+from rlx.evaluation.budget import cut_groups
+from rlx.evaluation.replay import replay
 from rlx.learner.batch import collate
 from rlx.learner.rows import rows
 from rlx.model.chat import find_marks
 from rlx.protocol.direct import Direct
 from rlx.protocol.tags import Tags
 from rlx.run.trainee import build_trainee
-from rlx.train import train
+from rlx.training import train
 from rlx.types import Action, Group, Sampling, Step, Task, Trajectory, Turn
-from rlx.world import environment_turns
 from tests.errors import raises_naming
 
 
@@ -190,8 +190,8 @@ def test_a_mixture_has_metrics_of_each_part_and_of_all(mixed: Path) -> None:
 
 
 def test_a_mixture_replays_by_the_names_of_its_parts(mixed: Path, agent: Any) -> None:
-    from rlx.config.build import build_part
-    from rlx.config.saved import load_tree
+    from rlx.settings.build import build_part
+    from rlx.settings.saved import load_tree
 
     tree = load_tree(mixed)
     env, protocol = build_part(tree, "env"), build_part(tree, "protocol")

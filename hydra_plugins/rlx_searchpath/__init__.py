@@ -10,7 +10,7 @@ class RlxSearchPath(SearchPathPlugin):
     """Appends `sweeps`, `$RLX_CONF_DIR`, `./conf` and `~/.config/rlx/conf`."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        from rlx.config.folders import search_folders
+        from rlx.settings.folders import search_folders
 
         for name, folder in search_folders():
             search_path.append(provider=name, path=f"file://{folder}")

@@ -1,6 +1,6 @@
 """`hydra/launcher=slurm`: hydra-submitit-launcher, with jobs that survive.
 
-Its jobs are started, watched and requeued by `rlx.launch`; its signal handlers, which save nothing, are not used.
+Its jobs are started, watched and requeued by `rlx.cluster`; its signal handlers, which save nothing, are not used.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class SlurmLauncher(Base):  # type: ignore[misc, valid-type]
     def __call__(self, *arguments: Any) -> JobReturn:
         """One rank, in the job. It ends as `rlx train` would: with the same words and exit code."""
         from rlx.commands.last_words import fail, one_line_of
-        from rlx.config.compose import Unwind
         from rlx.hardware.interrupt import listen
+        from rlx.settings.compose import Unwind
 
         try:
             with listen():
@@ -52,9 +52,9 @@ class SlurmLauncher(Base):  # type: ignore[misc, valid-type]
             sys.exit(fail(told, getattr(error, "exit_code", 1)))
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        from rlx.console import Screen
-        from rlx.launch.array import announce, check_slurm, follow, refuse_failures
-        from rlx.launch.start import LaunchError
+        from rlx.base.console import Screen
+        from rlx.cluster.array import announce, check_slurm, follow, refuse_failures
+        from rlx.cluster.start import LaunchError
 
         check_slurm()
         say = Screen().say
@@ -86,8 +86,7 @@ class SlurmLauncher(Base):  # type: ignore[misc, valid-type]
         from submitit.core.utils import pickle_load
         from submitit.slurm.slurm import SlurmExecutor
 
-        from rlx.config.compose import build_run, to_tree
-        from rlx.launch.array import (
+        from rlx.cluster.array import (
             Job,
             delay_seconds,
             list_folders,
@@ -97,6 +96,7 @@ class SlurmLauncher(Base):  # type: ignore[misc, valid-type]
             sbatch_parameters,
             watch_command,
         )
+        from rlx.settings.compose import build_run, to_tree
 
         runs = [build_run(to_tree(config), Path()) for config in configs]
         shape = one_shape([run.hardware for run in runs], self.params)

@@ -28,7 +28,7 @@ from rlx.algo.credit import standardise
 from rlx.algo.losses import PLAIN, PolicyLoss, Surrogate, loss_parts, policy_loss
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, PerToken, Space, Tokens
 from rlx.algo.rows import Rows
-from rlx.limits import MANY, above, within
+from rlx.base.limits import MANY, above, within
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -22,7 +22,7 @@ from rlx.algo.credit import standardise
 from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
-from rlx.limits import within
+from rlx.base.limits import within
 
 
 def arpo(

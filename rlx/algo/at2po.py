@@ -26,7 +26,7 @@ from rlx.algo.forks import in_rounds, surest_last
 from rlx.algo.losses import PLAIN, PolicyLoss, Ratio, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
-from rlx.limits import MANY, within
+from rlx.base.limits import MANY, within
 
 Backup = Literal["child_softmax", "child_mean", "leaf_mean"]
 """Value of a state: a mean over edges, weighted by the softmax of their surprise or not, or over leaves."""

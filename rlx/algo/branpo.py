@@ -34,7 +34,7 @@ from rlx.algo.credit import by_trajectory, standardise, trajectory_returns
 from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, PerRow, Space
 from rlx.algo.rows import Rows
-from rlx.limits import at_least, within
+from rlx.base.limits import at_least, within
 
 Base = Literal["mean", "max"]
 """Reward of a base: the mean of its branches' or the best."""

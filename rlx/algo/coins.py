@@ -15,7 +15,7 @@ from typing import Literal
 from rlx.algo.forks import first_sampled, usable
 from rlx.algo.parts import Growth, Sampler, SamplerContext
 from rlx.algo.samplers import leave
-from rlx.limits import MANY, refuse, within
+from rlx.base.limits import MANY, refuse, within
 from rlx.types import Completion, Group, Start, Trajectory
 
 NUM_TOKENS = 20

@@ -17,7 +17,7 @@ from rlx.algo.credit import Deviation
 from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clipped_loss
 from rlx.algo.parts import Algorithm, Optimizer, Space
 from rlx.algo.twins import Twins, both, remembered_gains, twin_difference, with_twins
-from rlx.limits import at_least
+from rlx.base.limits import at_least
 
 
 def cpo(

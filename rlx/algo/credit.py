@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rlx.algo.parts import Credit, Credited, PerRow, PerToken
 from rlx.algo.rows import Rows
-from rlx.limits import at_least, within
+from rlx.base.limits import at_least, within
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -19,7 +19,7 @@ from rlx.algo.parts import Growth, Sampler, SamplerContext
 from rlx.algo.samplers import leave
 from rlx.algo.states import Text, by_path, text_before
 from rlx.algo.tree import surprise
-from rlx.limits import MANY, within
+from rlx.base.limits import MANY, within
 from rlx.types import Group, Start, Trajectory
 
 

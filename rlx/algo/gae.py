@@ -9,7 +9,7 @@ from math import isfinite, nan
 from rlx.algo.credit import by_trajectory, check_discounts
 from rlx.algo.parts import Credit, Credited, PerRow, PerToken
 from rlx.algo.rows import Rows
-from rlx.limits import MistakeError
+from rlx.base.limits import MistakeError
 
 
 def gae(rewards: Sequence[float], values: Sequence[float], after: float, gamma: float, lam: float) -> list[float]:

@@ -15,7 +15,7 @@ from rlx.algo.credit import Deviation, Scale, dropping_equal, group_centred
 from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Optimizer, Space
 from rlx.algo.samplers import independent
-from rlx.limits import at_least
+from rlx.base.limits import at_least
 
 
 def grpo(

@@ -16,7 +16,7 @@ from rlx.algo.credit import pairs
 from rlx.algo.losses import squared_margin
 from rlx.algo.parts import Algorithm, Optimizer
 from rlx.algo.samplers import independent, stored
-from rlx.limits import at_least
+from rlx.base.limits import at_least
 
 
 def ipo(

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from rlx.algo.parts import Algorithm, Loss, Memory, Need, State, TokenLoss, Tokens, Totals
-from rlx.limits import MistakeError, above, at_least, refuse, within
+from rlx.base.limits import MistakeError, above, at_least, refuse, within
 from rlx.types import Group, Metrics
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from rlx.algo.gae import at_last, critic_values, gae
 from rlx.algo.losses import adapted_weight
 from rlx.algo.parts import Algorithm, Credit, Credited, Memory, PerRow, PerToken, State
 from rlx.algo.rows import Rows
-from rlx.limits import above, refuse, within
+from rlx.base.limits import above, refuse, within
 from rlx.types import Group, Metrics
 
 Worth = Literal["nested", "final", "sum", "turn", "bilevel"]

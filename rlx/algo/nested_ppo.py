@@ -18,7 +18,7 @@ from rlx.algo import losses
 from rlx.algo.nested import FREE, Indices, Nested, RewardKL, Worth, adaptive_reward_kl, nested_gae
 from rlx.algo.parts import Algorithm, Critic, Optimizer
 from rlx.algo.samplers import independent
-from rlx.limits import above, refuse
+from rlx.base.limits import above, refuse
 
 
 def nested_ppo(

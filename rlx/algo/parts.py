@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from rlx.algo.entry import Entry, Probe
 from rlx.algo.rows import Rows
-from rlx.limits import LARGEST, MANY, above, at_least, refuse, within
+from rlx.base.limits import LARGEST, MANY, above, at_least, refuse, within
 from rlx.types import Group, Metrics, Start, Task, Trajectory
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from rlx.algo import losses
 from rlx.algo.gae import gae_over_turns
 from rlx.algo.parts import Algorithm, Critic, Optimizer, TokenLoss
 from rlx.algo.samplers import independent
-from rlx.limits import above
+from rlx.base.limits import above
 
 
 def ppo(

@@ -18,7 +18,7 @@ from rlx.algo import losses
 from rlx.algo.credit import discounted
 from rlx.algo.parts import Algorithm, Optimizer
 from rlx.algo.samplers import independent
-from rlx.limits import above
+from rlx.base.limits import above
 
 
 def reinforce(

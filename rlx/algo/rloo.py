@@ -17,7 +17,7 @@ from rlx.algo.credit import Scale, leave_one_out
 from rlx.algo.losses import PLAIN, PolicyLoss, loss_parts, policy_gradient, policy_loss
 from rlx.algo.parts import Algorithm, Optimizer
 from rlx.algo.samplers import independent
-from rlx.limits import at_least
+from rlx.base.limits import at_least
 
 
 def rloo(

@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import Path
 
 from rlx.algo.parts import Growth, Sampler, SamplerContext
-from rlx.limits import MANY, MistakeError, within
-from rlx.record.store import StoreError, load, read
-from rlx.stream import stream_of
+from rlx.base.limits import MANY, MistakeError, within
+from rlx.base.stream import stream_of
+from rlx.runs.store import StoreError, load, read
 from rlx.types import Fork, Group, Start, Task, Trajectory
 
 

@@ -20,7 +20,7 @@ from functools import partial
 from rlx.algo import credit, losses
 from rlx.algo.parts import Algorithm, Optimizer
 from rlx.algo.samplers import independent
-from rlx.limits import MANY, above, at_least, refuse, within
+from rlx.base.limits import MANY, above, at_least, refuse, within
 
 
 def tool_rloo(

@@ -21,7 +21,7 @@ from rlx.algo.parts import Ask, Credit, Credited, Growth, PerRow, Sampler, Sampl
 from rlx.algo.rows import Rows
 from rlx.algo.samplers import leave
 from rlx.algo.states import Naming, by_path, by_text
-from rlx.limits import MANY, within
+from rlx.base.limits import MANY, within
 from rlx.types import Completion, Group, Start, Trajectory
 
 ForkOrder = Literal["largest", "smallest", "random"]

@@ -26,7 +26,7 @@ from rlx.algo.forks import in_rounds, keep_some, uniform_states
 from rlx.algo.losses import PLAIN, PolicyLoss, Ratio, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
-from rlx.limits import MANY, within
+from rlx.base.limits import MANY, within
 
 Levels = Literal["both", "tree", "task"]
 """Leaves that a leaf is compared with: the sum of both, those of its tree, or those of its task."""

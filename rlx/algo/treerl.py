@@ -26,7 +26,7 @@ from rlx.algo.forks import in_rounds, keep_a_success, least_likely_tokens
 from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
-from rlx.limits import MANY, within
+from rlx.base.limits import MANY, within
 
 Scaling = Literal["none", "advantage", "value"]
 Offset = Literal["root", "tokens"]

@@ -21,7 +21,7 @@ from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
 from rlx.algo.samplers import independent
-from rlx.limits import at_least, within
+from rlx.base.limits import at_least, within
 
 
 def turn_grpo(

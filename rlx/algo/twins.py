@@ -26,7 +26,7 @@ from rlx.algo.entry import Entry, Probe
 from rlx.algo.parts import Algorithm, Credit, Credited, Growth, Memory, PerRow, PerToken, Sampler, SamplerContext, State
 from rlx.algo.rows import Rows
 from rlx.algo.samplers import SamplerError, leave
-from rlx.limits import MANY, above, at_least, within
+from rlx.base.limits import MANY, above, at_least, within
 from rlx.types import Completion, Group, Metrics, Start, Trajectory
 
 Failed = Literal["none_positive", "zero_sum"]

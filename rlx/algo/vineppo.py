@@ -23,7 +23,7 @@ from rlx.algo.forks import every_state, in_rounds
 from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, PerRow, Space
 from rlx.algo.rows import Rows
-from rlx.limits import MANY, within
+from rlx.base.limits import MANY, within
 
 
 def vineppo(

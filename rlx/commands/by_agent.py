@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from rlx.console import one_line
-from rlx.record.results import AgentResult, is_one, read_earned, results_of_agents
+from rlx.base.console import one_line
+from rlx.runs.results import AgentResult, is_one, read_earned, results_of_agents
 from rlx.types import Turn
 
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from rlx.console import format_count, one_line
-from rlx.record.cache import VIEW, cache_folder
-from rlx.record.folder import CONFIG, EVALUATIONS, LOCK, FolderError, read_config
-from rlx.record.lock import HeldError, hold
-from rlx.table import Table
+from rlx.base.console import format_count, one_line
+from rlx.base.table import Table
+from rlx.runs.cache import VIEW, cache_folder
+from rlx.runs.folder import CONFIG, EVALUATIONS, LOCK, FolderError, read_config
+from rlx.runs.lock import HeldError, hold
 
 KINDS = {
     "warm": "warm start",

@@ -10,15 +10,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rlx.agents import brief, episode_of_agent, is_alone, spans
-from rlx.dialect import Dialect
+from rlx.base.limits import MistakeError
 from rlx.environment import Environment
-from rlx.expert import PlayedMove, demonstration
-from rlx.limits import MistakeError
+from rlx.environment.agents import brief, episode_of_agent, is_alone, spans
+from rlx.environment.dialect import Dialect
+from rlx.environment.expert import PlayedMove, demonstration
+from rlx.environment.world import cost_of, dialect_of, open_episode, part_of
 from rlx.protocol.history import first_prompt
 from rlx.rollout.episode import turn_of
 from rlx.types import Action, Completion, Part, Task, Trajectory
-from rlx.world import cost_of, dialect_of, open_episode, part_of
 
 Row = dict[str, Any]
 
@@ -54,7 +54,7 @@ NOT_SAMPLED = Completion(token_ids=(), logprobs=(), stop="stop")
 
 
 def traces(env: Environment, protocol: Dialect, task: Task, seed: int) -> list[Row]:
-    """The same of several agents: each one's own episode, as the learner sees it (rlx.agents)."""
+    """The same of several agents: each one's own episode, as the learner sees it (rlx.environment.agents)."""
     prompts = {agent: protocol.open(brief(env, task, agent)) for agent in env.agents}
     try:
         opening, moves = demonstration(env, protocol, task, seed)

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlx.limits import MistakeError
-from rlx.record.columns import Columns, bytes_of, read_columns
-from rlx.record.folder import STEP
-from rlx.record.results import (
+from rlx.base.limits import MistakeError
+from rlx.base.regular import open_regular
+from rlx.runs.columns import Columns, bytes_of, read_columns
+from rlx.runs.folder import STEP
+from rlx.runs.results import (
     UNKNOWN,
     AgentResult,
     Measured,
@@ -19,9 +20,8 @@ from rlx.record.results import (
     results_of_agents,
     stored_earned,
 )
-from rlx.record.rows import OTHERS, STATUSES, UNREADABLE, Row, short_name
-from rlx.record.store import StoreError, stored_files
-from rlx.regular import open_regular
+from rlx.runs.rows import OTHERS, STATUSES, UNREADABLE, Row, short_name
+from rlx.runs.store import StoreError, stored_files
 
 FOREIGN = "it is not as a run wrote it"
 

@@ -44,9 +44,9 @@ def watch(
     """
     import signal
 
+    from rlx.base.console import ResultConsole
     from rlx.commands.watch import Watcher
     from rlx.commands.watch import watch as watch_runs
-    from rlx.console import ResultConsole
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does: the terminal gets its cursor back
     console = ResultConsole()

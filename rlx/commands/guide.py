@@ -9,9 +9,11 @@ from pathlib import Path
 
 import yaml
 
-from rlx.config.arms import ARM, describe_arms
-from rlx.config.check import ConfigError
-from rlx.config.folders import (
+from rlx.base.console import hang
+from rlx.base.limits import near
+from rlx.settings.arms import ARM, describe_arms
+from rlx.settings.check import ConfigError
+from rlx.settings.folders import (
     FAMILIES,
     config_folders,
     every_group,
@@ -20,8 +22,6 @@ from rlx.config.folders import (
     option_files,
     shipped_folder,
 )
-from rlx.console import hang
-from rlx.limits import near
 
 EXAMPLES = """\
 rlx train +example=quickstart             train and evaluate, in outputs/

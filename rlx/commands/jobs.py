@@ -17,7 +17,7 @@ Check = Callable[..., None]
 
 def check_train(run: Run, is_local: bool = True) -> None:
     """Refuse a run that cannot train."""
-    from rlx.preflight import checks, prospect
+    from rlx.plan import checks, prospect
 
     checks.check_train(prospect.Prospect(run=run), is_local)
 
@@ -26,14 +26,14 @@ def train_job(run: Run) -> Any:
     """Train, and return the value that a sweeper optimises."""
     check_train(run)
     from rlx.commands.objective import value_of
-    from rlx.train import train
+    from rlx.training import train
 
     return value_of(run, train(run))
 
 
 def check_evaluate(run: Run, is_local: bool = True) -> None:
     """Refuse a run that cannot be evaluated."""
-    from rlx.preflight import checks, prospect
+    from rlx.plan import checks, prospect
 
     checks.check_evaluate(prospect.Prospect(run=run, trains=False), is_local)
 
@@ -48,10 +48,10 @@ def evaluate_job(run: Run) -> Any:
 
 def stored_run(folder: Path, words: Sequence[str], recorded: Sequence[str]) -> Run:
     """Build the run in a folder, changed by words, to evaluate its checkpoint; `recorded` are the words to keep."""
-    from rlx.config.build import build_run
-    from rlx.config.check import ConfigError
-    from rlx.config.saved import load_tree
     from rlx.hardware.profile import set_threads
+    from rlx.settings.build import build_run
+    from rlx.settings.check import ConfigError
+    from rlx.settings.saved import load_tree
 
     if any(word.startswith(("model=", "model.path=")) for word in words):
         raise ConfigError("run= evaluates the run's own checkpoint: leave out the model, or run=")

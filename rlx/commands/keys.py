@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlx.config.check import show
-from rlx.config.compose import compose_sources
-from rlx.config.folders import list_groups
-from rlx.config.keys import Key, find, list_keys, list_missing
-from rlx.console import hang
+from rlx.base.console import hang
+from rlx.settings.check import show
+from rlx.settings.compose import compose_sources
+from rlx.settings.folders import list_groups
+from rlx.settings.keys import Key, find, list_keys, list_missing
 
 
 def describe_keys(words: Sequence[str], config_dir: Path | None = None) -> str:

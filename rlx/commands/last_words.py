@@ -20,7 +20,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 def fail(message: str, code: int) -> int:
     """Print one line on stderr and return the exit code."""
-    from rlx.console import one_line
+    from rlx.base.console import one_line
 
     print(f"rlx: {one_line(message, 600)}", file=sys.stderr)
     return code

@@ -77,9 +77,9 @@ def data(
     `rlx data env=countdown protocol=tags --num 3`; words are those of `rlx train`. `rlx data build-index --help`
     describes indexes of pages for a search.
     """
+    from rlx.base.console import format_count
     from rlx.commands.data import build_rows, show_row, write_rows
-    from rlx.config.compose import build_part, compose
-    from rlx.console import format_count
+    from rlx.settings.compose import build_part, compose
 
     tree = compose(words or [])
     env, protocol = build_part(tree, "env"), build_part(tree, "protocol")
@@ -108,7 +108,7 @@ def play(
     or with what ends a model's; the end of the input, or Ctrl-C, ends the episode. An error in it is exit status 1.
     """
     from rlx.commands.play import Play, expert_turns, find_task, player, typed_turns
-    from rlx.config.compose import build_part, compose
+    from rlx.settings.compose import build_part, compose
 
     tree = compose(words or [])
     env = build_part(tree, "env")
@@ -163,7 +163,7 @@ def show_episode(
     """
     from rlx.commands.find import Wanted
     from rlx.commands.show import show_episodes
-    from rlx.config.check import ConfigError
+    from rlx.settings.check import ConfigError
 
     if best + worst + listed + (index > 1) + (line is not None) > 1:
         raise ConfigError("--best, --worst, --list, --index N and --line N each say which: give one of them")
@@ -230,7 +230,7 @@ def cache(
     """
     from rlx.commands.cache import cache_table, clear, megabytes, older_than, read_cache
     from rlx.commands.output import show_tables
-    from rlx.record.cache import cache_folder
+    from rlx.runs.cache import cache_folder
 
     entries = older_than(read_cache(), days)
     show_tables([cache_table(entries, cache_folder())])
@@ -254,8 +254,8 @@ def sweep_table(
     Runs that differ in their seeds alone share a row, their mean. --json has every run with all its figures.
     """
     from rlx.commands.output import show_json, show_tables
-    from rlx.evaluate.sweep import read_sweep
-    from rlx.evaluate.sweep_table import sweep_table, sweep_values
+    from rlx.evaluation.sweep import read_sweep
+    from rlx.evaluation.sweep_table import sweep_table, sweep_values
 
     members = read_sweep(folder)
     show_json(sweep_values(members)) if as_json else show_tables([sweep_table(members, columns, each=each)])
@@ -286,7 +286,7 @@ def compare(
     mean. With one folder: the run over its start and over the untrained model.
     """
     from rlx.commands.output import show_json, show_tables
-    from rlx.evaluate.compare import find_gains, gain_tables, gain_values
+    from rlx.evaluation.compare import find_gains, gain_tables, gain_values
 
     gains = find_gains(ours, theirs)
     if as_json:

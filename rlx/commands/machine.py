@@ -8,16 +8,16 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from rlx.config.build import build_value
-from rlx.config.folders import config_folders, shipped_options
-from rlx.console import format_count, hang
-from rlx.contain.box import contained_by
-from rlx.contain.process import RefusedError, StartError
+from rlx.base.console import format_count, hang
 from rlx.hardware.machine import Gpu, gpus, machine_memory, num_cores, size
 from rlx.hardware.packages import core, extras, find_version, how_to_get, lacks
 from rlx.hardware.profile import Hardware
-from rlx.preflight.devices import check_devices, check_packages
-from rlx.sizing.fit import FitError
+from rlx.hardware.sizing.fit import FitError
+from rlx.plan.devices import check_devices, check_packages
+from rlx.settings.build import build_value
+from rlx.settings.folders import config_folders, shipped_options
+from rlx.tool.contain.box import contained_by
+from rlx.tool.contain.process import RefusedError, StartError
 
 EXTRAS = ("deepspeed", "vllm", "slurm")
 """Told of even where rlx's metadata is older than its code."""

@@ -8,11 +8,11 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rlx.console import one_line
-from rlx.limits import MistakeError, near
-from rlx.record.folder import METRICS
-from rlx.record.track import is_number, texts_by_step
+from rlx.base.console import one_line
+from rlx.base.limits import MistakeError, near
 from rlx.runs.find import runs_below
+from rlx.runs.folder import METRICS
+from rlx.runs.track import is_number, texts_by_step
 
 HEADER = ("run", "step", "metric", "value")
 FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")

@@ -13,8 +13,8 @@ from string import Template
 
 import yaml
 
-from rlx.config.folders import list_options
-from rlx.limits import MistakeError
+from rlx.base.limits import MistakeError
+from rlx.settings.folders import list_options
 
 TEMPLATES = Path(__file__).parent / "scaffold"
 KINDS = ("env", "algo")

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from rlx.limits import near
-from rlx.preflight.metric_names import FREE
-from rlx.preflight.objective import ObjectiveError, names_of
-from rlx.record.folder import METRICS, SUMMARY
-from rlx.record.track import read_metrics
+from rlx.base.limits import near
+from rlx.plan.metric_names import FREE
+from rlx.plan.objective import ObjectiveError, names_of
 from rlx.run.run import Run
+from rlx.runs.folder import METRICS, SUMMARY
 from rlx.runs.summary import Summary
+from rlx.runs.track import read_metrics
 
 LAST = 10
 """Steps that a training metric is averaged over."""

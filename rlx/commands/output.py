@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rlx.console import ResultConsole, Screen, one_line
-from rlx.limits import MistakeError
-from rlx.regular import write_aside
+from rlx.base.console import ResultConsole, Screen, one_line
+from rlx.base.limits import MistakeError
+from rlx.base.regular import write_aside
+from rlx.base.table import Table, to_rich
 from rlx.runs.summary import without_infinities
-from rlx.table import Table, to_rich
 
 
 class OutputError(MistakeError):

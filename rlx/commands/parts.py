@@ -64,7 +64,7 @@ class WithDefault(typer.core.TyperGroup):
 
 def complete_words(ctx: typer.Context, args: list[str], incomplete: str) -> list[str]:
     """bash splits at `=`, so a word may come in three pieces of which it wants the last."""
-    from rlx.config.compose import complete
+    from rlx.settings.compose import complete
 
     words = " ".join([*(ctx.params.get("words") or ()), *args]).replace(" = ", "=").split()
     head = ""
@@ -105,6 +105,6 @@ def split_run(words: list[str] | None) -> tuple[Path | None, list[str]]:
 
 def show(text: str) -> None:
     """Print text that may come from anywhere: control characters are replaced, markup is not read."""
-    from rlx.console import clean
+    from rlx.base.console import clean
 
     print(clean(text))

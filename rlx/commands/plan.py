@@ -10,25 +10,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rlx.cluster.sbatch import grace_of, sbatch_script
 from rlx.commands.parts import show, split_run
 from rlx.commands.plan_verdict import describe_verdict
 from rlx.commands.plan_work import describe_work
 from rlx.commands.text import LEFT, between, clock, row
-from rlx.config.check import spell, visible
-from rlx.config.compose import build_run, choices_of, compose
-from rlx.config.papers import read_lengths
-from rlx.config.saved import load_tree
 from rlx.hardware.machine import size
 from rlx.hardware.profile import Hardware
-from rlx.launch.sbatch import grace_of, sbatch_script
-from rlx.preflight.checks import check_plan
-from rlx.preflight.disk import RATES
-from rlx.preflight.lengths import NO_HINTS, LengthHints, Published
-from rlx.preflight.measured import read_measured
-from rlx.preflight.prospect import Prospect
-from rlx.record.folder import flatten
+from rlx.hardware.sizing.amounts import Budget, Demand
+from rlx.plan.checks import check_plan
+from rlx.plan.disk import RATES
+from rlx.plan.lengths import NO_HINTS, LengthHints, Published
+from rlx.plan.measured import read_measured
+from rlx.plan.prospect import Prospect
 from rlx.run.choose import Choice
-from rlx.sizing.amounts import Budget, Demand
+from rlx.runs.folder import flatten
+from rlx.settings.check import spell, visible
+from rlx.settings.compose import build_run, choices_of, compose
+from rlx.settings.papers import read_lengths
+from rlx.settings.saved import load_tree
 
 Tree = Mapping[str, Any]
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import groupby
 
+from rlx.base.console import format_count
+from rlx.cluster.sbatch import HOURS
 from rlx.commands.text import between, clock, hours, precision, row
-from rlx.console import format_count
-from rlx.launch.sbatch import HOURS
-from rlx.preflight.expected import TAIL
-from rlx.preflight.forecast import Forecast
-from rlx.preflight.measured import ENOUGH
-from rlx.preflight.prospect import Prospect
-from rlx.preflight.search import describe_fitting
-from rlx.preflight.step import Load, StepTime
+from rlx.hardware.sizing.fit import EngineError
+from rlx.plan.expected import TAIL
+from rlx.plan.forecast import Forecast
+from rlx.plan.measured import ENOUGH
+from rlx.plan.prospect import Prospect
+from rlx.plan.search import describe_fitting
+from rlx.plan.step import Load, StepTime
 from rlx.run.alarm import drift_warning
-from rlx.sizing.fit import EngineError
 
 REFUSED = "it will NOT"
 """Beginning of the verdict on a run that cannot start."""

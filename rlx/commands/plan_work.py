@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from rlx.base.console import format_count
 from rlx.commands.text import clock, precision, row, short
-from rlx.console import format_count
-from rlx.evaluate.power import SPREAD, smallest_difference
+from rlx.evaluation.power import SPREAD, smallest_difference
 from rlx.hardware.machine import size
-from rlx.preflight.disk import RATES
-from rlx.preflight.expected import AFTER_COPYING
-from rlx.preflight.prospect import Prospect
-from rlx.preflight.stage import Stage, num_tokens
-from rlx.preflight.step import Load, StepTime
-from rlx.preflight.timer import Timer
-from rlx.record.cache import WARM, cache_folder
+from rlx.plan.disk import RATES
+from rlx.plan.expected import AFTER_COPYING
+from rlx.plan.prospect import Prospect
+from rlx.plan.stage import Stage, num_tokens
+from rlx.plan.step import Load, StepTime
+from rlx.plan.timer import Timer
 from rlx.run.rehearsed import NUM_REHEARSED
+from rlx.runs.cache import WARM, cache_folder
 
 
 def describe_work(prospect: Prospect) -> list[str]:

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from rlx.base.console import format_count, one_line
+from rlx.base.fault import fault
+from rlx.base.limits import MistakeError
 from rlx.commands.by_agent import describe_end, describe_rewards, name_of
 from rlx.commands.show import block, totals
-from rlx.console import format_count, one_line
 from rlx.environment import Environment
-from rlx.fault import fault
-from rlx.limits import MistakeError
+from rlx.environment.world import moves_of, part_of
 from rlx.protocol.blocks import end_at_stop
 from rlx.rollout.episode import Scene, World
 from rlx.types import Action, Completion, Sampling, Start, Status, Task
-from rlx.world import moves_of, part_of
 
 UNCLOSED = "left"
 """Status of an episode that nobody played to its end."""
@@ -191,10 +191,10 @@ def meaning(action: Action) -> str:
 
 def player(tree: dict[str, Any], env: Environment, task: Task) -> tuple[World, Sampling]:
     """The world of a task under a run's protocol and its model's tokenizer."""
-    from rlx.config.build import build_part
     from rlx.model.load import load_tokenizer
     from rlx.rollout.episode import worlds_of
     from rlx.rollout.speech import speech_of
+    from rlx.settings.build import build_part
 
     protocol, model, sampling = (build_part(tree, key) for key in ("protocol", "model", "sampling"))
     speech = speech_of(protocol, load_tokenizer(model), chat=model.chat)

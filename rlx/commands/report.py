@@ -6,15 +6,15 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlx.console import format_count, one_line
+from rlx.base.console import format_count, one_line
+from rlx.base.regular import inside
 from rlx.hardware.packages import lacks
-from rlx.regular import inside
-from rlx.report.build import report_of, write_report
-from rlx.report.document import Document
-from rlx.report.paper import Paper
-from rlx.report.runs import RunRecord, read_runs
-from rlx.report.training import is_wanted
 from rlx.runs.find import is_run
+from rlx.view.report.build import report_of, write_report
+from rlx.view.report.document import Document
+from rlx.view.report.paper import Paper
+from rlx.view.report.runs import RunRecord, read_runs
+from rlx.view.report.training import is_wanted
 
 FOLDER = "report"
 UNFIT = re.compile(r"[^\w.-]+")

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rlx.config.check import ConfigError
-from rlx.config.compose import compose
-from rlx.config.saved import load_tree
-from rlx.config.words import parse_overrides, parse_words, quote
 from rlx.hardware.ranks import find_place
-from rlx.record.command import TRAIN
-from rlx.record.files import read_json
-from rlx.record.folder import COMMAND, differences, read_config
+from rlx.runs.command import TRAIN
+from rlx.runs.folder import COMMAND, differences, read_config
+from rlx.runs.single_files import read_json
+from rlx.settings.check import ConfigError
+from rlx.settings.compose import compose
+from rlx.settings.saved import load_tree
+from rlx.settings.words import parse_overrides, parse_words, quote
 
 LAUNCHING = ("hydra", "hydra/")
 """Keys that say how a run is started: they are taken from the command line alone."""

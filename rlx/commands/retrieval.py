@@ -12,7 +12,7 @@ import typer
 from rlx.commands.parts import show
 
 if TYPE_CHECKING:
-    from rlx.retrieval.page import Retriever
+    from rlx.tool.retrieval.page import Retriever
 
 EVERY = 2.0
 """Seconds between lines of progress."""
@@ -28,8 +28,8 @@ def build_index(
     `rlx data build-index pages.jsonl wiki --engine tantivy`; the same command continues a build that was stopped. No
     folder that is there already is overwritten.
     """
-    from rlx.console import format_count
-    from rlx.retrieval.build import build_index as build
+    from rlx.base.console import format_count
+    from rlx.tool.retrieval.build import build_index as build
 
     last = 0.0
 
@@ -57,8 +57,8 @@ def serve_retriever(
     import signal
     import threading
 
-    from rlx.limits import MistakeError
-    from rlx.retrieval.server import RetrievalServer
+    from rlx.base.limits import MistakeError
+    from rlx.tool.retrieval.server import RetrievalServer
 
     retriever = retriever_of(place)
     try:
@@ -83,11 +83,11 @@ def counted_queries(num: int) -> str:
 
 def retriever_of(place: Path) -> Retriever:
     """Open an index, or read the pages of a file into memory."""
-    from rlx.retrieval.build import open_index
+    from rlx.tool.retrieval.build import open_index
 
     if place.is_dir() or not place.exists():
         return open_index(place)
-    from rlx.retrieval.memory import MemoryRetriever
-    from rlx.retrieval.source import read_file
+    from rlx.tool.retrieval.memory import MemoryRetriever
+    from rlx.tool.retrieval.source import read_file
 
     return MemoryRetriever(read_file(place))

@@ -13,6 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from rlx.base.console import clean, format_count, one_line
 from rlx.commands.by_agent import (
     describe_end,
     describe_rewards,
@@ -20,11 +21,10 @@ from rlx.commands.by_agent import (
 )
 from rlx.commands.find import StoredLine, Wanted, find_file, pick, read_line, scan
 from rlx.commands.tokens import LEGEND, describe_tokens
-from rlx.console import clean, format_count, one_line
-from rlx.record.codec import whose
-from rlx.record.decode import Decode, find_decoder
-from rlx.record.form import CodecError
-from rlx.record.store import StoreError, parse_line
+from rlx.runs.codec import whose
+from rlx.runs.decode import Decode, find_decoder
+from rlx.runs.form import CodecError
+from rlx.runs.store import StoreError, parse_line
 from rlx.types import CUT, Fork, Trajectory, Turn
 
 WIDTH = 80

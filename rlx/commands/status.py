@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rlx.console import duration, format_count, one_line
+from rlx.base.console import duration, format_count, one_line
+from rlx.base.table import Table
 from rlx.runs.run import StoredRun, read_runs
-from rlx.table import Table
 
 
 def status_values(folder: Path) -> list[dict[str, Any]]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rlx.console import hang
+from rlx.base.console import hang
 from rlx.hardware.machine import size
-from rlx.preflight.timer import Timer
-from rlx.sizing.amounts import Amount
+from rlx.hardware.sizing.amounts import Amount
+from rlx.plan.timer import Timer
 
 LEFT = 12
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlx.console import one_line
-from rlx.record.codec import NUMBERS, notes_from_json
+from rlx.base.console import one_line
+from rlx.runs.codec import NUMBERS, notes_from_json
 
 WIDTHS = {"log-prob": 9, "advantage": 10, "entropy": 9, "value": 9, "trained": 9}
 LEFT = 31

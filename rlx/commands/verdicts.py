@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlx.config.check import ConfigError
-from rlx.console import format_count
-from rlx.evaluate.compare import select_measured
-from rlx.evaluate.figures import figures, score
-from rlx.evaluate.intervals import intervals, share_of
-from rlx.evaluate.tables import Column, estimate_cell
-from rlx.evaluate.verdicts import (
+from rlx.base.console import format_count
+from rlx.base.limits import near
+from rlx.base.regular import inside, write_aside
+from rlx.base.table import Table
+from rlx.evaluation.compare import select_measured
+from rlx.evaluation.figures import figures, score
+from rlx.evaluation.intervals import intervals, share_of
+from rlx.evaluation.tables import Column, estimate_cell
+from rlx.evaluation.verdicts import (
     Answer,
     Judge,
     Verdicts,
@@ -21,13 +23,11 @@ from rlx.evaluate.verdicts import (
     read_verdicts,
     share_by_task,
 )
-from rlx.limits import near
-from rlx.record.folder import TRAJECTORIES
-from rlx.record.store import load
-from rlx.regular import inside, write_aside
+from rlx.runs.folder import TRAJECTORIES
 from rlx.runs.run import read_run
+from rlx.runs.store import load
 from rlx.runs.summary import Estimate
-from rlx.table import Table
+from rlx.settings.check import ConfigError
 
 JUDGE = Column(stat="judge", title="Judge, %", percent=True)
 OTHERS = (

@@ -10,13 +10,13 @@ from pathlib import Path
 from types import FrameType
 from urllib.parse import quote
 
+from rlx.base.console import format_count, one_line
+from rlx.base.limits import MistakeError
+from rlx.base.regular import inside
 from rlx.commands.find import Wanted, find_file, pick, read_line, scan
 from rlx.commands.output import write_output
 from rlx.commands.parts import show
-from rlx.console import format_count, one_line
-from rlx.limits import MistakeError
-from rlx.record.folder import TRAJECTORIES
-from rlx.regular import inside
+from rlx.runs.folder import TRAJECTORIES
 from rlx.view.export import export_page
 from rlx.view.places import Places
 from rlx.view.server import ViewServer, open_view

@@ -18,16 +18,16 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from rlx.base.console import one_line
+from rlx.base.table import Table, to_rich
 from rlx.commands.status import row
-from rlx.console import one_line
-from rlx.record.files import last_lines
-from rlx.record.folder import LOG
-from rlx.record.track import is_number
 from rlx.runs.find import runs_below
+from rlx.runs.folder import LOG
 from rlx.runs.mark import WATCHED, Jobs, Mark, mark_of
 from rlx.runs.run import RECENT, StoredRun, read_run
+from rlx.runs.single_files import last_lines
 from rlx.runs.state import WAITING, State, job_of
-from rlx.table import Table, to_rich
+from rlx.runs.track import is_number
 
 SHOWN = ("reward/mean", "loss/value")
 """Metrics of which the first that a run has is shown."""

@@ -14,8 +14,8 @@ from math import isfinite
 from pathlib import PurePath
 from typing import Any
 
-from rlx.fetch import open_text, revision, snapshot
-from rlx.limits import MistakeError, near
+from rlx.base.fetch import open_text, revision, snapshot
+from rlx.base.limits import MistakeError, near
 
 LOOKED_AT = 200
 """Rows of a file that are looked at early."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rlx.limits import MistakeError
+from rlx.base.limits import MistakeError
 
 NAMES = {
     "min_number": "low",

@@ -17,19 +17,19 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
-from rlx.config.check import ConfigError, check_call
-from rlx.config.folders import config_folders, list_options, option_files, read_option
-from rlx.dialect import Dialect
+from rlx.base.limits import MANY, MistakeError, near, within
 from rlx.env.questions.qa import WordQuestions
 from rlx.env.questions.sourced import SourcedQuestions
 from rlx.environment import AnswerForm, Environment
+from rlx.environment.dialect import Dialect
+from rlx.environment.world import is_reproducible, parts_of
 from rlx.gym.keywords import translate
 from rlx.gym.registered import REGISTERED, make_registered
 from rlx.gym.single import TextEnv
 from rlx.gym.spaces import require
 from rlx.gym.vector import TextVectorEnv
-from rlx.limits import MANY, MistakeError, near, within
-from rlx.world import is_reproducible, parts_of
+from rlx.settings.check import ConfigError, check_call
+from rlx.settings.folders import config_folders, list_options, option_files, read_option
 
 Wrapper = Callable[[gymnasium.Env[Any, str]], gymnasium.Env[Any, str]]
 FORMS: Mapping[AnswerForm, str] = {"line": "boxed", "program": "fenced", "turn": "whole"}
@@ -215,7 +215,7 @@ def refer(value: Any, above: Sequence[Any] = ()) -> Any:
 
 def build(group: str, option: str, keys: Mapping[str, Any]) -> Any:
     """Build an option, under the checks of every configuration."""
-    from rlx.config.build import build_part  # the types of a whole run come with it
+    from rlx.settings.build import build_part  # the types of a whole run come with it
 
     folders = config_folders()
     known = option_files(group, folders)

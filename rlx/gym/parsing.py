@@ -6,7 +6,7 @@ extract_code_from_model("```python\nx\n```")  x        each returns None where t
 
 from __future__ import annotations
 
-from rlx.fences import blocks_in, last_between
+from rlx.base.fences import blocks_in, last_between
 from rlx.protocol.boxed import last_box
 
 TERMINAL_STATE = "<｜TERMINAL_STATE｜>"

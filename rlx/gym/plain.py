@@ -12,10 +12,10 @@ from typing import Any
 
 import gymnasium
 
+from rlx.base.limits import MistakeError
 from rlx.gym.registered import EnvWrapper
 from rlx.gym.tools import LAST, GemTool, Pay, answer_of
 from rlx.gym.views import View, apply_template
-from rlx.limits import MistakeError
 
 Env = gymnasium.Env[Any, str]
 

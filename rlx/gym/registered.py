@@ -20,8 +20,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from rlx.base.limits import MistakeError
 from rlx.gym.spaces import AnyText, require
-from rlx.limits import MistakeError
 
 
 class Env(gymnasium.Env[Any, str]):

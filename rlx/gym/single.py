@@ -1,7 +1,7 @@
 """One environment as Gymnasium has it: the agent's whole completion in, the observation's text out.
 
-    reset   the next task of a stream that `seed` begins; the same seed, the same tasks
-    step    text --protocol--> Action --> Step --protocol--> text; the same rules as a run's player (rlx.world)
+    reset   the next task of a stream that `seed` begins; the same seed, the same tasks step    text --protocol-->
+    Action --> Step --protocol--> text; the same rules as a run's player (rlx.environment.world)
 
 An episode that ends by its limit of turns is `terminated`, and `info["status"]` says `truncated`. The limit is a rule
 of the task, and nothing follows it: Gymnasium's `truncated` would have a trainer estimate what follows. Errors are
@@ -18,18 +18,18 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 
-from rlx.dialect import Dialect
+from rlx.base.limits import MistakeError
 from rlx.environment import Environment, Episode
+from rlx.environment.dialect import Dialect
+from rlx.environment.random_play import tries_of
+from rlx.environment.world import cost_of, dialect_of, lawful, only_legal, part_of, parts_of, start_episode, step_within
 from rlx.gym.keywords import names_of
 from rlx.gym.spaces import AnyText, Messages, check_choice, check_text, require_seed
 from rlx.gym.spoken import EMPTY_COMPLETION, SpokenPart
 from rlx.gym.state import check_state, copy_of, require_replayable, state_of
 from rlx.gym.stream import SPLITS, TaskStream
 from rlx.gym.views import View, apply_template, chat_on_reset_of, history_of, messages_of, observations_of
-from rlx.limits import MistakeError
-from rlx.random_play import tries_of
 from rlx.types import Action, Move, Part, Step, Task, Turn
-from rlx.world import cost_of, dialect_of, lawful, only_legal, part_of, parts_of, start_episode, step_within
 
 
 class TextEnv(gymnasium.Env[Any, str]):

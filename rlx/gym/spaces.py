@@ -9,7 +9,7 @@ from typing import Any
 
 from gymnasium.spaces import Space
 
-from rlx.limits import MistakeError
+from rlx.base.limits import MistakeError
 
 LONGEST = 20
 """Characters of a sample."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from rlx.dialect import Dialect
+from rlx.base.limits import MistakeError
 from rlx.environment import Environment
-from rlx.limits import MistakeError
+from rlx.environment.dialect import Dialect
 from rlx.types import Action, Completion, Part, Task, Turn
 
 EMPTY_COMPLETION = Completion(token_ids=(), logprobs=(), stop="stop")

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gymnasium.error import ResetNeeded
 
-from rlx.limits import MistakeError
-from rlx.world import parts_of
+from rlx.base.limits import MistakeError
+from rlx.environment.world import parts_of
 
 if TYPE_CHECKING:
     from rlx.gym.single import TextEnv

@@ -17,9 +17,9 @@ from typing import Any
 
 from numpy.random import Generator
 
+from rlx.base.limits import MANY, MistakeError, near
 from rlx.environment import Environment
 from rlx.gym.spaces import check_choice
-from rlx.limits import MANY, MistakeError, near
 from rlx.types import Task
 
 SPLITS = ("train", "test")

@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
+from rlx.base.limits import MANY, MistakeError, within
 from rlx.gym.registered import Env
 from rlx.gym.single import TextEnv, info_of
 from rlx.gym.spoken import Cut
 from rlx.gym.state import check_state
-from rlx.limits import MANY, MistakeError, within
 from rlx.types import Action, Step, Task, Text, ToolUse
 
 if TYPE_CHECKING:

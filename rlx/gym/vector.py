@@ -28,9 +28,9 @@ from gymnasium.error import ClosedEnvironmentError
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from rlx.fault import LostServiceError, fault
+from rlx.base.fault import LostServiceError, fault
+from rlx.base.limits import MANY, MistakeError, near, within
 from rlx.gym.spaces import AnyText, check_choice, check_text, require
-from rlx.limits import MANY, MistakeError, near, within
 
 Outcome = tuple[Any, float, bool, bool, dict[str, Any]]
 T = TypeVar("T")

@@ -14,13 +14,13 @@ from typing import Any
 
 import gymnasium
 
+from rlx.base.limits import MistakeError, near
 from rlx.gym.plain import ViewedTexts
 from rlx.gym.registered import Env as OwnEnv
 from rlx.gym.registered import EnvWrapper
 from rlx.gym.single import TextEnv
 from rlx.gym.tools import GemTool, PythonCodeTool, SearchTool, ToolEnvWrapper
 from rlx.gym.views import View
-from rlx.limits import MistakeError, near
 
 Env = gymnasium.Env[Any, str]
 

@@ -14,7 +14,7 @@ SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGUSR2"
 
 def rank_command(folder: str, command: Sequence[str]) -> list[str]:
     """Return the command of one rank, which writes its log into the run folder."""
-    return [sys.executable, "-u", "-m", "rlx.launch.rank", folder, *command]
+    return [sys.executable, "-u", "-m", "rlx.cluster.rank", folder, *command]
 
 
 def srun_command(num_nodes: int, tasks_per_node: int, cpus_per_task: int, command: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import Literal
 
-from rlx.limits import MANY, above, refuse, within
+from rlx.base.limits import MANY, above, refuse, within
 
 Device = Literal["cpu", "cuda"]
 Dtype = Literal["float32", "bfloat16"]
@@ -16,7 +16,7 @@ Dtype = Literal["float32", "bfloat16"]
 GpuName = Literal[
     "a100", "h100", "h200", "gh200", "b200", "h20", "l40s", "l4", "a10", "a40", "a6000", "rtx5090", "rtx4090", "rtx3090"
 ]
-"""GPUs with peak figures in rlx/preflight/peaks.py."""
+"""GPUs with peak figures in rlx/plan/peaks.py."""
 
 BYTES = {"float32": 4, "bfloat16": 2}
 """Bytes of one number of each dtype."""

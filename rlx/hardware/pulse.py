@@ -23,9 +23,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from rlx.base.regular import inside, make_inside, open_new, read_bounded, write_aside
 from rlx.hardware.ranks import ALONE, EXIT_RANK_LOST, Ranks
-from rlx.record.folder import RANKS
-from rlx.regular import inside, make_inside, open_new, read_bounded, write_aside
+from rlx.runs.folder import RANKS
 
 GRACE = 10.0
 """Seconds that other ranks wait for rank 0 to report first."""

@@ -31,10 +31,10 @@ import torch
 from torch import Tensor
 
 from rlx.algo.parts import Columns, Credited, PerRow, PerToken
+from rlx.base.limits import MistakeError
 from rlx.learner.returned import check_credited, check_multiplicity, numbers_of
 from rlx.learner.rows import Decision, decisions, num_prefix, num_unknown
-from rlx.limits import MistakeError
-from rlx.record.codec import common_prefix
+from rlx.runs.codec import common_prefix
 from rlx.types import Group, Turn
 
 

@@ -16,9 +16,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from rlx.hardware.pulse import nothing
-from rlx.record.folder import STEP, steps_in
-from rlx.regular import (
+from rlx.base.regular import (
     IrregularError,
     inside,
     make_inside,
@@ -28,6 +26,8 @@ from rlx.regular import (
     too_large,
     write_aside,
 )
+from rlx.hardware.pulse import nothing
+from rlx.runs.folder import STEP, steps_in
 
 MANIFEST, INDEX = "checksums.json", "index.json"
 LARGEST_JSON = 2**28

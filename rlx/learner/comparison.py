@@ -10,13 +10,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from rlx.base.limits import MistakeError
 from rlx.learner.batch import Batch, collate
 from rlx.learner.learner import Learner
 from rlx.learner.lora import base_of
 from rlx.learner.packing import pack, path_tokens, to_device
 from rlx.learner.scorer import Kind
 from rlx.learner.shares import shares, units
-from rlx.limits import MistakeError
 from rlx.model.families import UNLISTED, Packing
 from rlx.model.load import first_line
 from rlx.model.logits import family_of

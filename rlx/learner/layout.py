@@ -17,7 +17,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from rlx.learner.sizes import KEYS
+from rlx.hardware.sizing.update_sizes import KEYS
 
 SPREAD = 1.3
 """Largest ratio of a rectangle's longest segment to its shortest: attention pays for the longest, squared."""

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlx.learner.sizes import CHUNK_ELEMENTS
+from rlx.hardware.sizing.update_sizes import CHUNK_ELEMENTS
 from rlx.model.logits import PLAIN, LogitShape
 from rlx.model.masks import FORBIDDEN, Masks
 

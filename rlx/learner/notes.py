@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rlx.learner.batch import Batch
 from rlx.learner.rows import decisions
-from rlx.record.codec import Notes
+from rlx.runs.codec import Notes
 from rlx.types import Group, Trajectory
 
 
@@ -53,8 +53,8 @@ def notes_of(
 def join_notes(
     groups: Sequence[Group], agents: Mapping[str, Sequence[str]], own: Sequence[list[list[Notes]]]
 ) -> list[list[list[Notes]]]:
-    """Return the notes of whole episodes, from those of each agent's own (rlx.agents.groups_of_agents). Notes of agents
-    that are not trained are empty."""
+    """Return the notes of whole episodes, from those of each agent's own (rlx.environment.agents.groups_of_agents).
+    Notes of agents that are not trained are empty."""
     rest = iter(own)
     found: list[list[list[Notes]]] = []
     for group in groups:

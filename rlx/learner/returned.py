@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rlx.algo.parts import Credit, Credited, Loss, PerRow, PerToken, TokenLoss, Tokens, Totals
 from rlx.algo.rows import Rows
-from rlx.limits import MistakeError
+from rlx.base.limits import MistakeError
 
 VALUES = ("value", "value_after")
 """Columns of a critic's values, of which a loss reads one or both."""

@@ -17,9 +17,9 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from rlx.base.regular import read_bounded, write_aside
 from rlx.model.expand import ROWS, TENSORS, write_actions
 from rlx.model.stored import separated
-from rlx.regular import read_bounded, write_aside
 
 PROGRESS = "learner.json"
 PIECE = 4 * 2**30

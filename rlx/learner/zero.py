@@ -7,8 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from rlx.hardware.profile import Hardware
+from rlx.hardware.sizing.update_sizes import bucket_elements
 from rlx.learner.scorer import Scorer
-from rlx.learner.sizes import bucket_elements
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 """Names of Adam's moments of a parameter."""

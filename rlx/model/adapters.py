@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from rlx.base.stream import stream_of
 from rlx.model.expand import train_rows
-from rlx.stream import stream_of
 
 
 def wrap(model: Any, *, rank: int, alpha: int, dropout: float, targets: list[str], seed: int) -> Any:

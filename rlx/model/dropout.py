@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlx.stream import stream_of
+from rlx.base.stream import stream_of
 
 CHUNK_ELEMENTS = 2**24
 """Numbers hashed at a time: the hashes are four times as large as the mask that stays."""

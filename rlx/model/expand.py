@@ -30,12 +30,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from rlx.base.regular import read_bounded, write_aside
 from rlx.model.problem import ModelError
 from rlx.model.shape import ACTIONS as NAMES
 from rlx.protocol.automaton import Actions
 from rlx.protocol.drawn import Initial
-from rlx.record.form import CodecError, ids, natural, record, require_list, string
-from rlx.regular import read_bounded, write_aside
+from rlx.runs.form import CodecError, ids, natural, record, require_list, string
 
 ROWS = "action_rows"
 """The parameter's name, in the model, among an engine's weights and in the file."""

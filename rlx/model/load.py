@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rlx.fetch import snapshot
-from rlx.limits import Switch, refuse, within
+from rlx.base.fetch import snapshot
+from rlx.base.limits import Switch, refuse, within
+from rlx.base.regular import read_text
 from rlx.model.families import Family, find_family
 from rlx.model.ground import Ground
 from rlx.model.packaged import is_packaged, unpack
@@ -20,8 +21,7 @@ from rlx.model.problem import ModelError
 from rlx.model.recipe import Recipe
 from rlx.model.shape import find_file
 from rlx.protocol.drawn import Initial, without_gap
-from rlx.record.files import read_json
-from rlx.regular import read_text
+from rlx.runs.single_files import read_json
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,9 +8,9 @@ import tempfile
 from pathlib import Path
 
 from rlx.model.problem import ModelError
-from rlx.record.cache import MODELS, cache_folder, refusal, scratch_folder
-from rlx.record.folder import digest_of
-from rlx.record.provenance import file_digest, version_of
+from rlx.runs.cache import MODELS, cache_folder, refusal, scratch_folder
+from rlx.runs.folder import digest_of
+from rlx.runs.provenance import file_digest, version_of
 
 PREFIX = "package:"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlx.limits import MistakeError
+from rlx.base.limits import MistakeError
 
 
 class ModelError(MistakeError):

@@ -7,8 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from rlx.base.limits import above, at_least, within
 from rlx.env.questions.invented_world import Names
-from rlx.limits import above, at_least, within
 from rlx.protocol.drawn import Initial
 
 MOST_DOUBLINGS = 10

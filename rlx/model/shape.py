@@ -12,7 +12,7 @@ from typing import Any
 from rlx.model.families import FAMILIES, UNLISTED, Family
 from rlx.model.layer import Layer, dense_layer, head_size_of
 from rlx.model.layers import TIED, UnsizedError, layers_of, text_config
-from rlx.record.files import read_json
+from rlx.runs.single_files import read_json
 
 MODELS = Path(__file__).resolve().parent
 ACTIONS = "actions.json"

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from rlx.dialect import Dialect
-from rlx.fences import PYTHON, blocks_in, unfence
+from rlx.base.fences import PYTHON, blocks_in, unfence
+from rlx.environment.dialect import Dialect
 from rlx.protocol.history import History
 from rlx.protocol.thought import outside, up_to_stop
 from rlx.types import CUT, Action, Move, Part, Stop, Verb

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar
 
-from rlx.limits import not_empty
+from rlx.base.limits import not_empty
 from rlx.protocol.blocks import ANSWER, end_outside_thoughts, invalid, join_texts, printable, require_same_action, uncut
 from rlx.protocol.history import History
 from rlx.protocol.instruction import spell

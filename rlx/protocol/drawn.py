@@ -16,9 +16,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from rlx.declared import declared
-from rlx.dialect import Dialect
-from rlx.limits import MistakeError
+from rlx.base.declared import declared
+from rlx.base.limits import MistakeError
+from rlx.environment.dialect import Dialect
 from rlx.protocol.automaton import Actions, Automaton, spell_out, union
 from rlx.types import Action, Completion, Move, Stop
 

@@ -7,12 +7,12 @@
     agent:        It is sorted.<eos>
 
 Yue et al. 2025, "Expanding the Action Space of LLMs to Reason Beyond Language". A turn begins in language, where any
-text may come and any route. A route leads to its verb's buttons (`rlx.buttons`), of which only those can be pressed
-that may come there, and the last ends the turn. A verb without an argument is a route that ends the turn; one whose
-argument is any text leads to text, which the button of a line's end finishes. Text that is ended without a route is the
-answer, where the environment takes one; text that spells an action is text. Where a step says which declared actions
-may come next (`Step.legal`), a turn begins in a state of language that has the routes of these alone: there is one for
-each situation that the actions name (`Verb.when`).
+text may come and any route. A route leads to its verb's buttons (`rlx.base.buttons`), of which only those can be
+pressed that may come there, and the last ends the turn. A verb without an argument is a route that ends the turn; one
+whose argument is any text leads to text, which the button of a line's end finishes. Text that is ended without a route
+is the answer, where the environment takes one; text that spells an action is text. Where a step says which declared
+actions may come next (`Step.legal`), a turn begins in a state of language that has the routes of these alone: there is
+one for each situation that the actions name (`Verb.when`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from rlx.buttons import Buttons
-from rlx.limits import MistakeError
+from rlx.base.buttons import Buttons
+from rlx.base.limits import MistakeError
+from rlx.environment.world import legal_sets
 from rlx.protocol.automaton import Actions, Automaton, State
 from rlx.protocol.blocks import ANSWER, invalid, require_same_action, uncut
 from rlx.protocol.direct import Lines, without_end
@@ -31,7 +32,6 @@ from rlx.protocol.drawn import ChoiceText, Choosing, Encode, Initial
 from rlx.protocol.instruction import spell
 from rlx.protocol.tags import refuse_names
 from rlx.types import Action, Move, Part, Piece, Stop, Task, Turn, Verb
-from rlx.world import legal_sets
 
 ENTER = "\n"
 """The button that finishes an argument of any text."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlx.fences import PYTHON, last_block
+from rlx.base.fences import PYTHON, last_block
 from rlx.protocol.free import Free
 from rlx.types import Action
 

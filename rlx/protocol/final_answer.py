@@ -19,7 +19,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from rlx.limits import not_empty
+from rlx.base.limits import not_empty
 from rlx.protocol.blocks import end_outside_thoughts, invalid, join_texts, printable, require_same_action, uncut
 from rlx.protocol.direct import is_bare, meant_exactly, spell_action
 from rlx.protocol.history import History

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
-from rlx.fences import unfence
-from rlx.limits import not_empty
+from rlx.base.fences import unfence
+from rlx.base.limits import not_empty
 from rlx.protocol.blocks import end_outside_thoughts, invalid, join_texts, printable, require_same_action, uncut
 from rlx.protocol.direct import is_bare, meant, spell_action
 from rlx.protocol.history import History

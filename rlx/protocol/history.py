@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from rlx.dialect import Dialect
-from rlx.limits import at_least, refuse
+from rlx.base.limits import at_least, refuse
+from rlx.environment.dialect import Dialect
 from rlx.protocol.instruction import ACTIONS, GOAL, fill, has_places, replace_places, spell
 from rlx.protocol.template import NAMED, Around, in_one_message, text_around
 from rlx.types import Action, Part, Piece, Stop, Task, Text, Turn, Verb

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from rlx.limits import MistakeError
+from rlx.base.limits import MistakeError
 from rlx.types import Task, Verb
 
 GOAL, ACTIONS = "{goal}", "{actions}"

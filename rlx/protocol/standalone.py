@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlx.limits import MANY, at_least, refuse
+from rlx.base.limits import MANY, at_least, refuse
 from rlx.protocol.blocks import ANSWER, join_texts, neutralise
 from rlx.protocol.history import text_of
 from rlx.protocol.instruction import has_places

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 from rlx.algo.parts import Player, Sampler
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.ranks import Ranks, RanksError
-from rlx.record.codec import from_json, to_json
 from rlx.rollout.episode import RepeatCounts, number_repeats
 from rlx.rollout.growth import Growing, growths, sample_flat
 from rlx.rollout.play import Rollout
+from rlx.runs.codec import from_json, to_json
 from rlx.types import Group, Start, Task, Trajectory
 
 W = TypeVar("W")

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from rlx.limits import MistakeError
+from rlx.base.limits import MistakeError
 from rlx.protocol.automaton import Automaton
 from rlx.types import Completion, Failed, Request
 

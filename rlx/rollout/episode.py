@@ -9,18 +9,14 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, get_args
 
-from rlx.agents import brief, seen_in
 from rlx.algo.samplers import SamplerError
+from rlx.base.fault import LostServiceError, fault
+from rlx.base.limits import refuse
+from rlx.base.stream import stream_of
 from rlx.environment import Environment, Episode, Pace
-from rlx.expert import demonstration
-from rlx.fault import LostServiceError, fault
-from rlx.limits import refuse
-from rlx.protocol.drawn import Encode
-from rlx.rollout.fork import add_parent_logprobs, branch_turn, completion_prefix, replayed_turns
-from rlx.rollout.speech import Speech
-from rlx.stream import stream_of
-from rlx.types import Action, Completion, Failed, Part, Request, Sampling, Start, Status, Step, Task, Trajectory, Turn
-from rlx.world import (
+from rlx.environment.agents import brief, seen_in
+from rlx.environment.expert import demonstration
+from rlx.environment.world import (
     NO_METRICS,
     cost_of,
     dialect_of,
@@ -32,6 +28,10 @@ from rlx.world import (
     parts_of,
     step_within,
 )
+from rlx.protocol.drawn import Encode
+from rlx.rollout.fork import add_parent_logprobs, branch_turn, completion_prefix, replayed_turns
+from rlx.rollout.speech import Speech
+from rlx.types import Action, Completion, Failed, Part, Request, Sampling, Start, Status, Step, Task, Trajectory, Turn
 
 EpisodeDemand = Request | Callable[[], Any]
 """Thing that an episode waits for: the completion of a request, or the result of a call in its environment."""

@@ -6,10 +6,10 @@ import resource
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import pstdev
 
+from rlx.base.limits import MistakeError
 from rlx.environment import Environment
-from rlx.limits import MistakeError
+from rlx.environment.world import environment_turns, is_finite, is_for_environment, parts_of
 from rlx.types import CUT, Action, Group, Metrics, Task, Trajectory
-from rlx.world import environment_turns, is_finite, is_for_environment, parts_of
 
 
 def mean(values: Iterable[float]) -> float:

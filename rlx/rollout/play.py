@@ -19,8 +19,8 @@ from random import Random
 from typing import TypeVar
 
 from rlx.algo.parts import Growth, Sampler, SamplerContext
+from rlx.base.stream import stream_of
 from rlx.environment import Environment
-from rlx.record.times import EpisodeTimes
 from rlx.rollout.engine import Engine
 from rlx.rollout.episode import (
     RepeatCounts,
@@ -32,7 +32,7 @@ from rlx.rollout.episode import (
 from rlx.rollout.growth import Growing, all_at_once, growths, sample_flat
 from rlx.rollout.scheduler import AHEAD, Scheduler
 from rlx.rollout.speech import Speech
-from rlx.stream import stream_of
+from rlx.runs.times import EpisodeTimes
 from rlx.types import Group, Sampling, Start, Task, Trajectory
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from rlx.algo.entry import Entry
-from rlx.dialect import Dialect
+from rlx.environment.dialect import Dialect
 from rlx.model.chat import Marks, end_of_turn, find_marks
 from rlx.model.load import encode_text
 from rlx.protocol.drawn import (

@@ -4,7 +4,7 @@ It plays through the same samplers, forks and environments as a model does, and 
 
     pi("up_up\\n") = .2, pi("up\\n") = .3, pi("left\\n") = .5       pi(up) = .5, pi(_up | up) = .4, pi(\\n | up _up) = 1
 
-So values can be enumerated (rlx.env.bifurcation.exact_values), and credit compared with them (rlx.evaluate.laboratory).
+So values can be enumerated (rlx.env.bifurcation.exact_values), and credit compared with them (rlx.lab.laboratory).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rlx.dialect import Dialect
+from rlx.base.stream import stream_of
+from rlx.environment.dialect import Dialect
 from rlx.rollout.engine import Counts, RequestError
 from rlx.rollout.speech import Speech
-from rlx.stream import stream_of
 from rlx.types import Completion, Request, Stop
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Literal
 
-from rlx.record.times import EpisodeTimes, TurnTimes
+from rlx.runs.times import EpisodeTimes, TurnTimes
 from rlx.types import Start
 
 Clock = Callable[[], float]

@@ -24,10 +24,10 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, Literal
 
-from rlx.record.track import is_number
+from rlx.environment.world import trained_parts
 from rlx.run.run import Run
 from rlx.runs.summary import Estimate
-from rlx.world import trained_parts
+from rlx.runs.track import is_number
 
 Cause = Literal["invalid", "equal", "gradient", "gap"]
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlx.algo.parts import Algorithm
-from rlx.dialect import Dialect
 from rlx.environment import Environment
+from rlx.environment.dialect import Dialect
+from rlx.environment.world import dialect_of, parts_of, trained_parts
 from rlx.types import Verb
-from rlx.world import dialect_of, parts_of, trained_parts
 
 BRIEF = frozenset({"direct", "whole"})
 """Protocols without room for a thought: a short warm start shows all there is to show."""

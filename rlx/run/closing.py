@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 
-from rlx.record.folder import RESULTS, TRAJECTORIES
-from rlx.regular import inside, write_aside
+from rlx.base.regular import inside, write_aside
+from rlx.base.table import to_rich
 from rlx.run.execution import Execution
 from rlx.run.report import left_in, num_held_out, results_text, tables_of
+from rlx.runs.folder import RESULTS, TRAJECTORIES
 from rlx.runs.summary import Summary
-from rlx.table import to_rich
 
 
 def show_results(execution: Execution, summary: Summary, label: str = "", verb: str = "train") -> None:

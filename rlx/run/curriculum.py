@@ -13,11 +13,11 @@ from dataclasses import replace
 from itertools import islice
 
 from rlx.algo.parts import as_json
+from rlx.base.limits import MistakeError
 from rlx.environment import Curriculum, CurriculumState
-from rlx.limits import MistakeError
+from rlx.environment.world import parts_of
 from rlx.run.run import Run
 from rlx.types import Group, Metrics, Task
-from rlx.world import parts_of
 
 
 class TaskError(MistakeError):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rlx.hardware.sizing.amounts import Demand, num_trained
+from rlx.hardware.sizing.share import Share, choose_share, device_memory
 from rlx.model.shape import Shape, find_shape
 from rlx.protocol.drawn import added_by
 from rlx.run.policies import Frozen, distinct_policies
 from rlx.run.run import Run
-from rlx.sizing.amounts import Demand, num_trained
-from rlx.sizing.share import Share, choose_share, device_memory
 
 
 def shape_of(run: Run) -> Shape | None:

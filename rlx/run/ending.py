@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
+from rlx.environment.world import is_reproducible, reward_range_of
 from rlx.hardware.interrupt import InterruptedRunError
-from rlx.record.folder import METRICS, SUMMARY
-from rlx.record.track import read_metrics
 from rlx.run.alarm import warnings_of
 from rlx.run.execution import Execution
+from rlx.runs.folder import METRICS, SUMMARY
 from rlx.runs.run import require_run
 from rlx.runs.summary import Ending, Estimate, Summary, git_here, write_summary
-from rlx.world import is_reproducible, reward_range_of
+from rlx.runs.track import read_metrics
 
 
 def end(execution: Execution, status: Ending, figures: dict[str, Estimate] | None = None) -> Summary:

@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlx.algo.samplers import group_by_task
-from rlx.evaluate.compare import name_rounds
-from rlx.record.cache import in_words, time_of
-from rlx.record.store import growing, save
+from rlx.evaluation.compare import name_rounds
 from rlx.rollout.distributed import distribute
 from rlx.rollout.play import Rollout
 from rlx.run.execution import Execution
@@ -22,6 +20,8 @@ from rlx.run.stored_evaluation import (
     read_parts,
     store_evaluation,
 )
+from rlx.runs.cache import in_words, time_of
+from rlx.runs.store import growing, save
 from rlx.types import Group, Sampling, Start, Trajectory
 
 PLAYED = {"eval": "the policy", "start": "the start", "untrained": "the untrained model"}

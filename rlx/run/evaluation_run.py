@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rlx.console import Screen
-from rlx.evaluate.evaluate import EvaluateError
+from rlx.base.console import Screen
+from rlx.base.regular import inside
+from rlx.evaluation.evaluate import EvaluateError
 from rlx.learner.checkpoint import newest_good, weights_of
-from rlx.record.folder import CHECKPOINTS, EVALUATIONS, FREE_KEYS, METRICS, STEP, digest_of
-from rlx.regular import inside
 from rlx.run.closing import show_results
 from rlx.run.ending import end, read_finished, record_end
 from rlx.run.execution import Execution, fetch_first, open_run
@@ -22,6 +21,7 @@ from rlx.run.report import model_name, name_of
 from rlx.run.run import Run
 from rlx.run.trainee import build_policy
 from rlx.run.warm import model_digest
+from rlx.runs.folder import CHECKPOINTS, EVALUATIONS, FREE_KEYS, METRICS, STEP, digest_of
 from rlx.runs.summary import Summary
 
 NO_CHECKPOINT = "go on with it by its own rlx train command; rlx eval model.path=DIR evaluates a model as it is"

@@ -12,29 +12,29 @@ from typing import Any
 
 from safetensors.torch import save
 
-from rlx.console import Screen, format_count
+from rlx.base.console import Screen, format_count
+from rlx.base.regular import inside, make_parent, write_aside
 from rlx.hardware.interrupt import InterruptedRunError, listen
 from rlx.hardware.pulse import watch
 from rlx.hardware.ranks import Ranks, join
 from rlx.learner.checkpoint import write_checkpoint
 from rlx.learner.learner import NotFiniteError
-from rlx.record.cache import refusal
-from rlx.record.codec import Notes
-from rlx.record.command import EVAL, TRAIN, command_record
-from rlx.record.dashboard import Dashboard
-from rlx.record.folder import CHECKPOINTS, COMMAND, FAILED, LOG, METRICS, open_folder
-from rlx.record.provenance import Provenance
-from rlx.record.store import save as save_groups
-from rlx.record.store import step_path
-from rlx.record.track import append_metrics
-from rlx.regular import inside, make_parent, write_aside
 from rlx.run.alarm import Alarms
 from rlx.run.inputs import fetch_inputs, provenance_in
 from rlx.run.process import Process
 from rlx.run.progress import RUN_FILE, Progress, ProgressError, read_progress, write_progress
 from rlx.run.run import Run
 from rlx.run.trainee import Trainee
+from rlx.runs.cache import refusal
+from rlx.runs.codec import Notes
+from rlx.runs.command import EVAL, TRAIN, command_record
+from rlx.runs.dashboard import Dashboard
+from rlx.runs.folder import CHECKPOINTS, COMMAND, FAILED, LOG, METRICS, open_folder
+from rlx.runs.provenance import Provenance
+from rlx.runs.store import save as save_groups
+from rlx.runs.store import step_path
 from rlx.runs.summary import Cost
+from rlx.runs.track import append_metrics
 from rlx.tool.python import end_sandboxes
 from rlx.types import Group, Metrics
 

@@ -18,16 +18,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rlx.console import one_line
+from rlx.base.console import one_line
+from rlx.base.regular import inside, open_to_append
 from rlx.hardware.profile import Hardware
 from rlx.hardware.ranks import ALONE, Ranks
-from rlx.record.files import last_lines
-from rlx.record.folder import LOGS, claim_config, make_folder
-from rlx.regular import inside, open_to_append
 from rlx.rollout.remote.engine import RemoteEngine
 from rlx.rollout.remote.link import Link, ServerError, link_all, token_here
 from rlx.rollout.remote.server import TOKEN_VARIABLE
 from rlx.run.run import Run
+from rlx.runs.folder import LOGS, claim_config, make_folder
+from rlx.runs.single_files import last_lines
 from rlx.types import Metrics
 
 SERVERS_VARIABLE = "RLX_SERVERS"

@@ -11,6 +11,7 @@ from itertools import islice
 from random import Random
 from typing import Any
 
+from rlx.environment.world import NOTHING_SEEN, open_episode
 from rlx.model.ground import Ground
 from rlx.model.load import encode_text
 from rlx.protocol.automaton import Actions, Automaton
@@ -19,7 +20,6 @@ from rlx.rollout.episode import World, worlds_of
 from rlx.rollout.speech import speech_of
 from rlx.run.run import Run
 from rlx.types import Step, Task
-from rlx.world import NOTHING_SEEN, open_episode
 
 NUM_GROUNDS = 128
 MOST_CHOICES = 4

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from rlx.base.fetch import snapshot
 from rlx.environment import Environment
-from rlx.fetch import snapshot
+from rlx.environment.world import data_version_of, parts_of
 from rlx.hardware.pulse import nothing
 from rlx.model.load import local_folder
 from rlx.model.packaged import is_packaged
-from rlx.record.provenance import Provenance, provenance_of
 from rlx.run.run import Run
-from rlx.world import data_version_of, parts_of
+from rlx.runs.provenance import Provenance, provenance_of
 
 
 def provenance_in(config: Mapping[str, Any], env: Environment) -> Provenance:

@@ -8,16 +8,12 @@ from functools import partial
 from pathlib import Path
 from socket import gethostname
 
-from rlx.console import format_count
-from rlx.evaluate.evaluate import Evaluate, Evaluation, evaluate
-from rlx.evaluate.figures import gains, values
-from rlx.evaluate.floor import FloorError, floor
+from rlx.base.console import format_count
+from rlx.base.regular import inside
+from rlx.evaluation.evaluate import Evaluate, Evaluation, evaluate
+from rlx.evaluation.figures import gains, values
+from rlx.evaluation.floor import FloorError, floor
 from rlx.model.load import Model
-from rlx.record.cache import EVALUATED, cache_folder
-from rlx.record.codec import FORMAT
-from rlx.record.folder import CHECKPOINTS, RANKS, STEP, digest_of
-from rlx.record.lock import hold
-from rlx.regular import inside
 from rlx.run.evaluation_player import PLAYED, Act, EvaluationPlayer
 from rlx.run.execution import Execution, errors_of
 from rlx.run.inputs import provenance_in
@@ -26,6 +22,10 @@ from rlx.run.run import Run
 from rlx.run.stored_evaluation import evaluation_key
 from rlx.run.trainee import Trainee
 from rlx.run.warm import model_digest
+from rlx.runs.cache import EVALUATED, cache_folder
+from rlx.runs.codec import FORMAT
+from rlx.runs.folder import CHECKPOINTS, RANKS, STEP, digest_of
+from rlx.runs.lock import hold
 from rlx.runs.summary import Estimate
 from rlx.types import Group, Metrics
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rlx.base.limits import Address, MistakeError, above, refuse
 from rlx.environment import Environment
-from rlx.limits import Address, MistakeError, above, refuse
-from rlx.world import parts_of
+from rlx.environment.world import parts_of
 
 if TYPE_CHECKING:
     from rlx.model.load import Model

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rlx.console import Screen
+from rlx.base.console import Screen
 from rlx.hardware.interrupt import Interrupt, InterruptedRunError
 from rlx.hardware.pulse import Pulse
 from rlx.hardware.ranks import ALONE, Ranks
-from rlx.record.times import EpisodeTimes, save_times, times_path
 from rlx.rollout.engine import Engine
 from rlx.run.fleet import Fleet
+from rlx.runs.times import EpisodeTimes, save_times, times_path
 from rlx.types import Trajectory
 
 

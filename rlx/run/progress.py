@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from rlx.algo.parts import State
+from rlx.base.regular import read_bounded, write_aside
 from rlx.environment import CurriculumState
-from rlx.record.form import parse
-from rlx.record.provenance import Provenance, from_record, to_record
-from rlx.regular import read_bounded, write_aside
+from rlx.runs.form import parse
+from rlx.runs.provenance import Provenance, from_record, to_record
 from rlx.runs.summary import Cost
 
 RUN_FILE = "run.json"

@@ -19,11 +19,10 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice, repeat, zip_longest
 from typing import Any
 
-from rlx.dialect import Dialect
 from rlx.environment import Environment
-from rlx.expert import DemonstrationError, demonstration
-from rlx.random_play import tries_of
-from rlx.record.folder import METRICS
+from rlx.environment.dialect import Dialect
+from rlx.environment.expert import DemonstrationError, demonstration
+from rlx.environment.random_play import tries_of
 from rlx.rollout.engine import Counts
 from rlx.rollout.episode import play_episode
 from rlx.rollout.growth import all_at_once
@@ -34,6 +33,7 @@ from rlx.run.execution import Execution, RunError
 from rlx.run.rehearsed import NUM_REHEARSED, list_rehearsed
 from rlx.run.run import Run
 from rlx.run.task_warnings import task_warnings
+from rlx.runs.folder import METRICS
 from rlx.types import Action, Completion, Move, Request, Start, Task, Trajectory, Turn
 
 MOST_TURNS = 6

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rlx.environment import Environment
+from rlx.environment.world import trained_parts
 from rlx.run.run import Run
-from rlx.world import trained_parts
 
 NUM_REHEARSED = 2
 """Tasks of each environment that are played before training; the first of them twice, as episodes of a group are."""

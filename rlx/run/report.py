@@ -8,15 +8,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rlx.console import duration, format_count, one_line
-from rlx.evaluate.intervals import METHOD
-from rlx.evaluate.tables import accuracy_table, tool_table
-from rlx.record.command import LONGEST
-from rlx.record.provenance import main_versions
+from rlx.base.console import duration, format_count, one_line
+from rlx.base.table import Table, markdown_cell, to_markdown
+from rlx.environment.world import parts_of
+from rlx.evaluation.intervals import METHOD
+from rlx.evaluation.tables import accuracy_table, tool_table
 from rlx.run.run import Run
+from rlx.runs.command import LONGEST
+from rlx.runs.provenance import main_versions
 from rlx.runs.summary import Cost, Estimate, Summary
-from rlx.table import Table, markdown_cell, to_markdown
-from rlx.world import parts_of
 
 Figures = Mapping[str, Estimate]
 WIDE = 1000

@@ -9,19 +9,19 @@ from pathlib import Path
 
 from rlx.algo.parts import begin_state
 from rlx.learner.checkpoint import newest_good
-from rlx.record.files import copy_aside, set_aside
-from rlx.record.folder import METRICS, SUMMARY
-from rlx.record.provenance import changes
-from rlx.record.store import load as load_groups
-from rlx.record.store import step_path
-from rlx.record.track import metrics_gap, truncate_metrics
 from rlx.run import curriculum
 from rlx.run.ending import read_finished
 from rlx.run.execution import Execution, RunError
 from rlx.run.progress import Progress, ProgressError, read_progress
 from rlx.run.trainee import Trainee
+from rlx.runs.folder import METRICS, SUMMARY
+from rlx.runs.provenance import changes
 from rlx.runs.run import require_run
+from rlx.runs.single_files import copy_aside, set_aside
+from rlx.runs.store import load as load_groups
+from rlx.runs.store import step_path
 from rlx.runs.summary import Summary
+from rlx.runs.track import metrics_gap, truncate_metrics
 from rlx.types import Group
 
 SHOWN = 5

@@ -1,4 +1,4 @@
-"""A run, wholly described: what `rlx.train.train` needs, built by `rlx.config` from the composed configuration."""
+"""A run, wholly described: what `rlx.training.train` needs, built by `rlx.settings` from the composed configuration."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlx.dialect import Dialect
+from rlx.base.limits import LARGEST_SEED, above, at_least, not_empty, refuse, within
 from rlx.environment import Environment
+from rlx.environment.dialect import Dialect
+from rlx.environment.world import dialect_of, parts_of, trained_parts
 from rlx.hardware.profile import SPLIT_TEMPERATURES, Hardware
-from rlx.limits import LARGEST_SEED, above, at_least, not_empty, refuse, within
 from rlx.model.recipe import MOST_DOUBLINGS
 from rlx.protocol.drawn import Choosing
 from rlx.run.policies import Frozen, Other, Served, check_policies, measured_agents, trained_agents
 from rlx.types import Sampling
-from rlx.world import dialect_of, parts_of, trained_parts
 
 if TYPE_CHECKING:
     from rlx.algo.parts import Algorithm
-    from rlx.evaluate.evaluate import Evaluate
+    from rlx.evaluation.evaluate import Evaluate
     from rlx.model.load import Model
-    from rlx.record.track import Track
+    from rlx.runs.track import Track
 
 
 STEPS = 10**9

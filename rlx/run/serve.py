@@ -8,7 +8,7 @@ import sys
 import threading
 from typing import BinaryIO
 
-from rlx.console import Screen
+from rlx.base.console import Screen
 from rlx.hardware.profile import Hardware
 from rlx.model.load import Model, load_base, load_tokenizer
 from rlx.rollout.remote.link import token_here

@@ -7,17 +7,17 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlx.evaluate.compare import name_rounds
+from rlx.base.regular import inside, read_text, write_aside
+from rlx.evaluation.compare import name_rounds
 from rlx.hardware.ranks import Ranks
-from rlx.record.codec import from_json, to_json
-from rlx.record.files import set_aside
-from rlx.record.folder import TRAJECTORIES, digest_of
-from rlx.record.store import StoreError, good_lines, load, save
-from rlx.regular import inside, read_text, write_aside
 from rlx.run.inputs import provenance_in
 from rlx.run.policies import keep_chosen
 from rlx.run.process import Process
 from rlx.run.run import Run
+from rlx.runs.codec import from_json, to_json
+from rlx.runs.folder import TRAJECTORIES, digest_of
+from rlx.runs.single_files import set_aside
+from rlx.runs.store import StoreError, good_lines, load, save
 from rlx.types import Group, Start, Trajectory
 
 

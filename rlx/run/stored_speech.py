@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from rlx.dialect import Dialect
+from rlx.base.regular import inside
 from rlx.environment import Environment
+from rlx.environment.dialect import Dialect
+from rlx.environment.world import dialect_of, parts_of
 from rlx.model.expand import read_names, widen
 from rlx.model.load import Model, encode_text, load_tokenizer
 from rlx.model.problem import ModelError
 from rlx.model.shape import ACTIONS, find_file, find_shape
 from rlx.protocol.automaton import Actions
 from rlx.protocol.drawn import Encode, added_by, drawn_by
-from rlx.record.folder import CHECKPOINTS, STEP, steps_in
-from rlx.regular import inside
 from rlx.rollout.speech import Speech, speech_of
-from rlx.world import dialect_of, parts_of
+from rlx.runs.folder import CHECKPOINTS, STEP, steps_in
 
 
 def stored_speech(folder: Path, env: Environment, protocol: Dialect, model: Model) -> Speech:

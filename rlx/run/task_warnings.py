@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from rlx.dialect import Dialect
 from rlx.environment import Environment
-from rlx.expert import DemonstrationError, demonstration
+from rlx.environment.dialect import Dialect
+from rlx.environment.expert import DemonstrationError, demonstration
+from rlx.environment.world import cost_of
 from rlx.run.run import Run
 from rlx.types import Task
-from rlx.world import cost_of
 
 NUM_TASKS = 2
 """Tasks that the expert is tried on."""

@@ -24,7 +24,6 @@ from rlx.model.expand import actions_of
 from rlx.model.load import Added, Model, encode_text, load_model, load_tokenizer, load_weights
 from rlx.protocol.automaton import Automaton
 from rlx.protocol.drawn import added_by, drawn_by, initial_by
-from rlx.record.times import EpisodeTimes
 from rlx.rollout.engine import Engine
 from rlx.rollout.play import Rollout
 from rlx.rollout.remote.engine import RemoteEngine
@@ -36,6 +35,7 @@ from rlx.rollout.vllm.engine import VllmEngine
 from rlx.run.grounds import grounds_of
 from rlx.run.policies import Other, Served, agent_of, distinct_policies, name_of
 from rlx.run.run import Run
+from rlx.runs.times import EpisodeTimes
 from rlx.types import Sampling, Trajectory
 
 if TYPE_CHECKING:

@@ -10,19 +10,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rlx.fetch import WANTED, revision
+from rlx.base.fetch import WANTED, revision
+from rlx.base.regular import inside
 from rlx.learner.checkpoint import MANIFEST
 from rlx.learner.state import PROGRESS
 from rlx.model.load import Model, local_folder
-from rlx.record.cache import WARM, cache_folder, refusal
-from rlx.record.folder import LOCK, digest_of
-from rlx.record.provenance import file_digest
-from rlx.regular import inside
 from rlx.run.execution import Execution
 from rlx.run.inputs import provenance_in
 from rlx.run.policies import keep_chosen
 from rlx.run.progress import RUN_FILE
 from rlx.run.run import Run
+from rlx.runs.cache import WARM, cache_folder, refusal
+from rlx.runs.folder import LOCK, digest_of
+from rlx.runs.provenance import file_digest
 
 STAGE_KEYS = ("env", "protocol", "sampling", "algo", "steps", "seed")
 """Keys of a stage's configuration that its weights depend on, beside its start model."""

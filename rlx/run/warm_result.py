@@ -11,21 +11,21 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rlx.agents import groups_of_agents
 from rlx.algo.samplers import independent
-from rlx.console import format_count
+from rlx.base.console import format_count
+from rlx.base.regular import inside, write_aside
+from rlx.environment.agents import groups_of_agents
 from rlx.learner.checkpoint import newest_good
-from rlx.record.files import read_json
-from rlx.record.folder import METRICS, STEP, TRAJECTORIES
-from rlx.record.store import save
-from rlx.record.track import is_number, read_metrics
-from rlx.regular import inside, write_aside
 from rlx.rollout.distributed import distribute
 from rlx.rollout.measure import measure
 from rlx.run.execution import Execution
 from rlx.run.process import Process
 from rlx.run.run import Run
 from rlx.run.trainee import Trainee
+from rlx.runs.folder import METRICS, STEP, TRAJECTORIES
+from rlx.runs.single_files import read_json
+from rlx.runs.store import save
+from rlx.runs.track import is_number, read_metrics
 from rlx.types import Group
 
 NUM_TASKS = 8

@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from rlx.record.files import read_json
-from rlx.record.folder import CHECKPOINTS, LOGS, steps_in
-from rlx.regular import inside, make_inside, open_new, open_to_append, read_text, write_aside
+from rlx.base.regular import inside, make_inside, open_new, open_to_append, read_text, write_aside
+from rlx.runs.folder import CHECKPOINTS, LOGS, steps_in
+from rlx.runs.single_files import read_json
 
 ENDED, ATTEMPTS, JOB = "ended.json", "attempts.jsonl", "job.json"
 STOPPED = 143

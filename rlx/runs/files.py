@@ -8,9 +8,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlx.record.folder import STEP, TRAJECTORIES
-from rlx.record.store import split_numbers
-from rlx.regular import inside, require_regular
+from rlx.base.regular import inside, require_regular
+from rlx.runs.folder import STEP, TRAJECTORIES
+from rlx.runs.store import split_numbers
 
 WHOLE, PARTIAL = ".jsonl", ".partial"
 """Ends of file names: stored episodes, and episodes of an evaluation under way."""

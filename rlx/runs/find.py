@@ -6,7 +6,9 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rlx.record.folder import (
+from rlx.base.regular import open_regular
+from rlx.runs.attempts import JOB
+from rlx.runs.folder import (
     CHECKPOINTS,
     CONFIG,
     EVALUATIONS,
@@ -19,9 +21,7 @@ from rlx.record.folder import (
     TRAJECTORIES,
     WANDB,
 )
-from rlx.record.store import split_numbers
-from rlx.regular import open_regular
-from rlx.runs.attempts import JOB
+from rlx.runs.store import split_numbers
 
 PARTS = frozenset({CHECKPOINTS, TRAJECTORIES, RANKS, LOGS, WANDB, TENSORBOARD})
 """Folders of a run that hold no other run. `evaluations` holds those of its checkpoints."""

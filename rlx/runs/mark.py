@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlx.record.folder import CHECKPOINTS, COMMAND, CONFIG, LOCK, LOGS, METRICS, RESULTS, SUMMARY, TRAJECTORIES
-from rlx.record.lock import read_holder
 from rlx.runs.attempts import ATTEMPTS, JOB
+from rlx.runs.folder import CHECKPOINTS, COMMAND, CONFIG, LOCK, LOGS, METRICS, RESULTS, SUMMARY, TRAJECTORIES
+from rlx.runs.lock import read_holder
 from rlx.runs.slurm import Record
 from rlx.runs.state import ask_slurm, is_at_work, job_of
 

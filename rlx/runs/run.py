@@ -13,18 +13,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rlx.console import one_line
-from rlx.limits import MistakeError
-from rlx.record.files import read_json
-from rlx.record.folder import CHECKPOINTS, CONFIG, LOGS, METRICS, SUMMARY, FolderError, flatten, read_config, steps_in
-from rlx.record.track import is_number, last_metrics
-from rlx.regular import inside
+from rlx.base.console import one_line
+from rlx.base.limits import MistakeError
+from rlx.base.regular import inside
 from rlx.runs.attempts import JOB
 from rlx.runs.files import EpisodeFile, episode_files
 from rlx.runs.find import is_run, runs_below, short_names
+from rlx.runs.folder import CHECKPOINTS, CONFIG, LOGS, METRICS, SUMMARY, FolderError, flatten, read_config, steps_in
+from rlx.runs.single_files import read_json
 from rlx.runs.slurm import Record
 from rlx.runs.state import WAITING, Outcome, State, ask_slurm, job_of, state_of
 from rlx.runs.summary import Summary, read_summary
+from rlx.runs.track import is_number, last_metrics
 
 T = TypeVar("T")
 

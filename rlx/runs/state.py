@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rlx.record.files import read_json
-from rlx.record.folder import LOCK, LOGS
-from rlx.record.lock import JOB as JOB_NUMBER
-from rlx.record.lock import read_holder
 from rlx.runs.attempts import JOB, read_attempts
+from rlx.runs.folder import LOCK, LOGS
+from rlx.runs.lock import JOB as JOB_NUMBER
+from rlx.runs.lock import read_holder
+from rlx.runs.single_files import read_json
 from rlx.runs.slurm import Record, SlurmError, ask
 from rlx.runs.summary import Ending
 

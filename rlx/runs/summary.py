@@ -20,10 +20,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from rlx.record.folder import digest_of
-from rlx.record.form import parse
-from rlx.record.provenance import Provenance, from_record, named_imports, version_of
-from rlx.regular import read_bounded, write_aside
+from rlx.base.regular import read_bounded, write_aside
+from rlx.runs.folder import digest_of
+from rlx.runs.form import parse
+from rlx.runs.provenance import Provenance, from_record, named_imports, version_of
 
 Ending = Literal["finished", "interrupted", "failed"]
 

@@ -18,8 +18,8 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple
 
-from rlx.buttons import Buttons
-from rlx.limits import within
+from rlx.base.buttons import Buttons
+from rlx.base.limits import within
 from rlx.tool.arithmetic import WrongExpressionError, parse, tokenize
 from rlx.tool.tool import Result
 from rlx.types import Verb

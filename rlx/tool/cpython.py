@@ -1,4 +1,4 @@
-"""Python code of a model in CPython, contained by the kernel (rlx.contain).
+"""Python code of a model in CPython, contained by the kernel (rlx.tool.contain).
 
 Each call has a fresh process, forked from a Python that has imported likely modules. So no call sees another.
 
@@ -17,8 +17,8 @@ from pathlib import Path
 from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, Any
 
-from rlx.contain.box import Box, Limits, box
-from rlx.contain.process import ChildError, LateError, SpentError, StartError
+from rlx.tool.contain.box import Box, Limits, box
+from rlx.tool.contain.process import ChildError, LateError, SpentError, StartError
 from rlx.tool.processor import clock_limit
 from rlx.tool.tool import Result
 

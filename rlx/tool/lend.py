@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import inf
 
+from rlx.base.limits import MANY, refuse, within
 from rlx.environment import Environment, Episode, Pace, WrappedEnvironment, WrappedEpisode
-from rlx.limits import MANY, refuse, within
+from rlx.environment.world import cost_of, data_version_of, reward_range_of, start_episode
 from rlx.tool.tool import Tool, use_of
 from rlx.types import Action, Step, Task, Text, ToolUse, Verb
-from rlx.world import cost_of, data_version_of, reward_range_of, start_episode
 
 
 @dataclass(frozen=True, kw_only=True)

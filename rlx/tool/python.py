@@ -46,8 +46,8 @@ from pydantic_monty import (
     ResourceLimits,
 )
 
-from rlx.contain.box import end_all
-from rlx.limits import Switch, above, within
+from rlx.base.limits import Switch, above, within
+from rlx.tool.contain.box import end_all
 from rlx.tool.processor import Budget, budget, clock_limit, end_watcher
 from rlx.tool.rounding import mend_round
 from rlx.tool.snippet import printing

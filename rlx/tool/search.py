@@ -8,13 +8,13 @@ from functools import cached_property
 from hashlib import sha256
 from typing import ClassVar, Protocol
 
-from rlx.limits import Address, above, within
-from rlx.retrieval.client import TIMEOUT, Client, parse_url
-from rlx.retrieval.memory import MemoryRetriever
-from rlx.retrieval.page import MOST_HITS, Hit, Page, Retriever
-from rlx.retrieval.source import Fields, encodable, read_lines
-from rlx.retrieval.words import LONGEST_QUERY
+from rlx.base.limits import Address, above, within
 from rlx.tool.python import printable
+from rlx.tool.retrieval.client import TIMEOUT, Client, parse_url
+from rlx.tool.retrieval.memory import MemoryRetriever
+from rlx.tool.retrieval.page import MOST_HITS, Hit, Page, Retriever
+from rlx.tool.retrieval.source import Fields, encodable, read_lines
+from rlx.tool.retrieval.words import LONGEST_QUERY
 from rlx.tool.tool import Result, Tool
 from rlx.types import Verb
 

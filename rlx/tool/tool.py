@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from rlx.declared import declared
+from rlx.base.declared import declared
 from rlx.types import ToolUse, Verb
 
 

@@ -12,18 +12,18 @@ from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rlx.config.compose import build_part
-from rlx.config.saved import load_tree
-from rlx.contain.forks import address_space
+from rlx.base.fault import fault
+from rlx.base.regular import open_regular
 from rlx.environment import Environment, Episode
-from rlx.fault import fault
-from rlx.record.columns import bytes_of
-from rlx.record.rows import Row
-from rlx.record.store import Stored, parse_line
-from rlx.regular import open_regular
+from rlx.environment.world import give_luck, is_for_environment, open_episode, part_of, parts_of, step_within
+from rlx.runs.columns import bytes_of
+from rlx.runs.rows import Row
+from rlx.runs.store import Stored, parse_line
+from rlx.settings.compose import build_part
+from rlx.settings.saved import load_tree
+from rlx.tool.contain.forks import address_space
 from rlx.types import Step, Trajectory
 from rlx.view.limits import MOST_TEXT
-from rlx.world import give_luck, is_for_environment, open_episode, part_of, parts_of, step_within
 
 NONE = "the environment draws no picture"
 FILE_MB = 256

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from rlx.http import RefusedError
-from rlx.record.codec import NUMBERS, notes_from_json, whose
-from rlx.record.columns import Columns, bytes_of
-from rlx.record.decode import Decode
-from rlx.record.form import CodecError, parse
-from rlx.record.results import is_one, read_earned, results_of_agents
-from rlx.record.rows import UNREADABLE, Row
-from rlx.record.store import Stored, parse_line
-from rlx.record.times import read_times
-from rlx.regular import open_regular
+from rlx.base.http import RefusedError
+from rlx.base.regular import open_regular
+from rlx.runs.codec import NUMBERS, notes_from_json, whose
+from rlx.runs.columns import Columns, bytes_of
+from rlx.runs.decode import Decode
 from rlx.runs.files import EpisodeFile
+from rlx.runs.form import CodecError, parse
+from rlx.runs.results import is_one, read_earned, results_of_agents
+from rlx.runs.rows import UNREADABLE, Row
+from rlx.runs.store import Stored, parse_line
+from rlx.runs.times import read_times
 from rlx.types import Trajectory, Turn
 from rlx.view.limits import MOST_MEMBERS, MOST_TEXT, MOST_TOKENS, bounded, dump, plain
 from rlx.view.table import ROWS, FileColumns, group_of, members

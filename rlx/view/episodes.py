@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
-from rlx.http import Answer, RefusedError
-from rlx.record.columns import Columns, Progress, read_columns
+from rlx.base.http import Answer, RefusedError
+from rlx.runs.columns import Columns, Progress, read_columns
 from rlx.runs.files import EpisodeFile, episode_files
 from rlx.view.limits import dump
 from rlx.view.places import find_file

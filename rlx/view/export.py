@@ -12,8 +12,8 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rlx.http import RefusedError
-from rlx.limits import MistakeError
+from rlx.base.http import RefusedError
+from rlx.base.limits import MistakeError
 from rlx.view.places import Places
 from rlx.view.server import View
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from rlx.http import RefusedError
-from rlx.record.decode import Decode
-from rlx.record.rows import Row
+from rlx.base.http import RefusedError
+from rlx.runs.decode import Decode
+from rlx.runs.rows import Row
 from rlx.types import Turn
 from rlx.view.episode import Line, notes_of, read_row, text_of
 from rlx.view.limits import MOST_MEMBERS, dump, plain

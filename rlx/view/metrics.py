@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from rlx.http import RefusedError
-from rlx.record.folder import METRICS
-from rlx.record.form import CodecError, parse
-from rlx.regular import open_regular
+from rlx.base.http import RefusedError
+from rlx.base.regular import open_regular
+from rlx.runs.folder import METRICS
+from rlx.runs.form import CodecError, parse
 from rlx.view.limits import MOST_METRICS, MOST_NAMES, dump, plain
 
 MARKED = 4096

@@ -12,8 +12,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from rlx.contain.box import Limits, box
-from rlx.contain.process import ChildError, LateError, StartError
+from rlx.tool.contain.box import Limits, box
+from rlx.tool.contain.process import ChildError, LateError, StartError
 from rlx.view.episode import read_line
 from rlx.view.limits import MOST_PICTURED, MOST_TEXT, dump
 from rlx.view.table import FileColumns

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
-from rlx.http import RefusedError
-from rlx.regular import inside, read_bounded
+from rlx.base.http import RefusedError
+from rlx.base.regular import inside, read_bounded
 from rlx.runs.files import EpisodeFile, episode_files
 from rlx.runs.find import runs_below
 

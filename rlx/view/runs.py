@@ -11,17 +11,17 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from rlx.record.columns import num_lines_of
-from rlx.record.command import command_line
-from rlx.record.folder import (
+from rlx.base.regular import open_regular
+from rlx.runs.columns import num_lines_of
+from rlx.runs.command import command_line
+from rlx.runs.files import episode_files
+from rlx.runs.folder import (
     COMMAND,
     METRICS,
     RESULTS,
     digest_of,
 )
-from rlx.record.form import CodecError, parse
-from rlx.regular import open_regular
-from rlx.runs.files import episode_files
+from rlx.runs.form import CodecError, parse
 from rlx.runs.mark import WATCHED, Jobs, Mark, mark_of, size_and_time
 from rlx.runs.run import StoredRun, read_run
 from rlx.runs.slurm import Record

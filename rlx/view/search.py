@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlx.http import RefusedError
-from rlx.record.cache import VIEW, cache_folder, scratch_folder
-from rlx.record.columns import check_of
-from rlx.record.decode import Decode
-from rlx.regular import open_regular
+from rlx.base.http import RefusedError
+from rlx.base.regular import open_regular
+from rlx.runs.cache import VIEW, cache_folder, scratch_folder
+from rlx.runs.columns import check_of
+from rlx.runs.decode import Decode
 from rlx.view.episode import joined, notes_of, read_row, text_of
 from rlx.view.episodes import EpisodeTables
 from rlx.view.limits import MOST_TEXT, dump

@@ -17,9 +17,9 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs
 
-from rlx.http import Answer, Call, RefusedError, Server
-from rlx.record.decode import Decode, find_decoder
-from rlx.record.folder import CHECKPOINTS, CONFIG
+from rlx.base.http import Answer, Call, RefusedError, Server
+from rlx.runs.decode import Decode, find_decoder
+from rlx.runs.folder import CHECKPOINTS, CONFIG
 from rlx.runs.mark import Mark, size_and_time
 from rlx.view.episode import episode_answer
 from rlx.view.episodes import EpisodeTables

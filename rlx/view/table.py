@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rlx.record.columns import Columns
-from rlx.record.rows import FORMATS, Row
+from rlx.runs.columns import Columns
 from rlx.runs.files import EpisodeFile
+from rlx.runs.rows import FORMATS, Row
 from rlx.view.limits import dump
 
 MAGIC = b"rlxview1"

@@ -22,13 +22,13 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from rlx.console import hang, one_line
-from rlx.limits import MistakeError, refuse, within
+from rlx.base.console import hang, one_line
+from rlx.base.limits import MistakeError, refuse, within
+from rlx.base.regular import write_aside
 from rlx.model.load import SHIPPED as PACKAGED
 from rlx.model.problem import ModelError
-from rlx.record.folder import FolderError, digest_of, hold_folder, make_folder
-from rlx.record.track import is_number, read_metrics, truncate_metrics
-from rlx.regular import write_aside
+from rlx.runs.folder import FolderError, digest_of, hold_folder, make_folder
+from rlx.runs.track import is_number, read_metrics, truncate_metrics
 from scripts.nano.checkpoint import load_checkpoint, name_bits, name_machine, require_fitting, save_checkpoint
 from scripts.nano.corpus import Corpus, Example, make_corpus, tokenizer_texts
 from scripts.nano.drawing import Order, draw_all, draw_text

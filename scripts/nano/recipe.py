@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from rlx.limits import MANY, above, refuse, within
+from rlx.base.limits import MANY, above, refuse, within
 from rlx.model.shape import read_shape
 from scripts.nano.muon import Muon
 from scripts.nano.shards import SHARDS

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from random import Random
 
-from rlx.dialect import Dialect
 from rlx.env.countdown.countdown import Countdown
 from rlx.environment import Environment
+from rlx.environment.dialect import Dialect
+from rlx.environment.world import dialect_of, moves_of
 from rlx.protocol.answer import Answer
 from rlx.protocol.tags import Tags
 from rlx.types import Task
-from rlx.world import dialect_of, moves_of
 from scripts.nano.skills.lesson import ANSWER, QUESTION, Document, Segment
 
 PRESETS: tuple[tuple[float, Countdown], ...] = (

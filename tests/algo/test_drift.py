@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rlx.config.build import build_part
-from rlx.config.compose import compose
-from rlx.config.folders import list_options, shipped_folder
 from rlx.run.alarm import drift_warning
 from rlx.run.run import Run
+from rlx.settings.build import build_part
+from rlx.settings.compose import compose
+from rlx.settings.folders import list_options, shipped_folder
 
 TWICE = "algo.optimizer.num_epochs=2"
 

@@ -28,7 +28,7 @@ from rlx.algo.tree_grpo import tree_grpo
 from rlx.algo.treerl import treerl
 from rlx.algo.turn_grpo import turn_grpo
 from rlx.algo.vineppo import vineppo
-from rlx.preflight.stage import episodes_a_task
+from rlx.plan.stage import episodes_a_task
 from rlx.types import Action, Completion, Fork, Trajectory, Turn
 from tests.algo import trees
 from tests.algo.test_methods import random_tree

@@ -8,7 +8,6 @@ from random import Random
 
 import pytest
 
-from rlx.agents import groups_of_agents
 from rlx.algo.at2po import backed_up_values
 from rlx.algo.branches import until_contrast
 from rlx.algo.carl import tree_outcome
@@ -16,6 +15,7 @@ from rlx.algo.credit import by_token
 from rlx.algo.forks import every_state, in_rounds, least_likely_tokens, uniform_states
 from rlx.algo.parts import Credit, Credited, Sampler
 from rlx.algo.tree import progressive, tree_difference
+from rlx.environment.agents import groups_of_agents
 from rlx.learner.batch import collate
 from rlx.learner.returned import call_credit
 from rlx.learner.rows import decisions, game_decisions, rows

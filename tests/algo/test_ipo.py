@@ -4,7 +4,7 @@ import pytest
 
 from rlx.algo.ipo import ipo
 from rlx.algo.parts import Optimizer, SamplerContext
-from rlx.record.store import StoreError, save
+from rlx.runs.store import StoreError, save
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
 from tests.errors import raises_naming
 

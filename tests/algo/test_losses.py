@@ -18,7 +18,7 @@ from rlx.algo.losses import (
     turn_clip,
 )
 from rlx.algo.parts import Optimizer, Totals, adapt_state, begin_state, recall
-from rlx.limits import MistakeError
+from rlx.base.limits import MistakeError
 from tests.errors import raises_naming
 
 

@@ -25,8 +25,8 @@ from rlx.algo.rows import Rows
 from rlx.algo.samplers import demonstrations, independent
 from rlx.algo.sft import sft
 from rlx.algo.tool_rloo import tool_rloo
-from rlx.config.compose import build_value, compose
 from rlx.rollout.growth import number_starts, sample_flat
+from rlx.settings.compose import build_value, compose
 from rlx.types import Task, Trajectory
 from tests.errors import raises_naming
 

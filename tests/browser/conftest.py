@@ -101,8 +101,8 @@ REAL = {
 def real_runs(tmp_path_factory: pytest.TempPathFactory, small_run: Callable[..., Any]) -> Path:
     """The folder of runs of the embedded model that were trained for one step: a tree, twins, a grid and tool calls."""
     pytest.importorskip("minigrid")
-    from rlx.console import Screen as Console
-    from rlx.train import train
+    from rlx.base.console import Screen as Console
+    from rlx.training import train
 
     folder = tmp_path_factory.mktemp("real")
     for name, (*words, tokens) in REAL.items():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlx.record.store import load, step_path
+from rlx.runs.store import load, step_path
 from rlx.types import Trajectory
 from tests.view.conftest import Page, serving
 

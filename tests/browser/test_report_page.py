@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from rlx.report.build import report_of, write_report
-from rlx.report.runs import read_runs
-from rlx.report.training import is_wanted
-from rlx.reproduce.against import find_paper
+from rlx.lab.reproduce.against import find_paper
+from rlx.view.report.build import report_of, write_report
+from rlx.view.report.runs import read_runs
+from rlx.view.report.training import is_wanted
 from tests.report.run_folders import run_folder
 
 pytestmark = pytest.mark.browser

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from rlx.check.probe import Bars, gone_on
-from rlx.check.selftest import agreement, as_words, check, reductions
-from rlx.check.trial import CLEAR, HighWater, attempt, held_at_most, phase_of
-from rlx.config.compose import ConfigError, compose
+from rlx.cluster.check.probe import Bars, gone_on
+from rlx.cluster.check.selftest import agreement, as_words, check, reductions
+from rlx.cluster.check.trial import CLEAR, HighWater, attempt, held_at_most, phase_of
 from rlx.hardware.profile import Hardware
 from rlx.rollout import choice
 from rlx.rollout.torch import engine as torch_engine
+from rlx.settings.compose import ConfigError, compose
 from tests.errors import raises_naming
 
 Build = Callable[..., Any]

@@ -18,8 +18,7 @@ import torch
 from rlx.algo.credit import per_row
 from rlx.algo.losses import PolicyLoss, clip, policy_gradient, policy_loss, sum_losses, value_loss
 from rlx.algo.parts import Credited, Critic, Need, Optimizer, PerRow, PerToken
-from rlx.config.compose import build_run, compose
-from rlx.console import Screen
+from rlx.base.console import Screen
 from rlx.hardware.profile import Hardware
 from rlx.hardware.ranks import PATIENCE, join
 from rlx.learner.batch import Batch
@@ -27,7 +26,8 @@ from rlx.learner.deepspeed import DeepSpeedLearner
 from rlx.learner.torch import TorchLearner
 from rlx.run.policies import Frozen
 from rlx.run.trainee import build_trainee
-from rlx.train import train
+from rlx.settings.compose import build_run, compose
+from rlx.training import train
 from rlx.types import Group, Turn
 from tests.remains import parts
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from rlx.hardware.packages import lacks
-from rlx.record.track import is_clock
+from rlx.runs.track import is_clock
 
 pytestmark = pytest.mark.cluster
 

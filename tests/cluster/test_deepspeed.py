@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from rlx.record.track import is_clock
+from rlx.runs.track import is_clock
 
 pytest.importorskip("deepspeed", reason="deepspeed is not installed: make setup-cluster")
 pytestmark = pytest.mark.cluster
@@ -326,7 +326,7 @@ def test_a_rank_that_hangs_is_named_and_takes_the_run_down(words: list[str], tmp
 
 
 def test_a_second_run_on_a_folder_is_refused_on_all_its_ranks(words: list[str], tmp_path: Path) -> None:
-    from rlx.record.folder import open_folder
+    from rlx.runs.folder import open_folder
 
     with open_folder(tmp_path, {}):
         said = finish(start_ranks(2, ["-m", "rlx", "train", *words, f"hydra.run.dir={tmp_path}"]), [2, 2])

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
+from rlx.cluster.sbatch import sbatch_script
 from rlx.hardware.packages import lacks
 from rlx.hardware.profile import Hardware
-from rlx.launch.sbatch import sbatch_script
-from rlx.record.folder import LOGS
-from rlx.record.track import is_clock
 from rlx.runs.attempts import read_attempts
+from rlx.runs.folder import LOGS
+from rlx.runs.track import is_clock
 
 ROOT = Path(__file__).resolve().parents[2]
 SBIN = f"{os.environ['PATH']}:/usr/sbin:/sbin"

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.agents import episode_of_agent
 from rlx.commands.data import build_rows, show_row
 from rlx.commands.find import Wanted, find_file, pick, scan
 from rlx.commands.play import Play
 from rlx.commands.show import show_episodes
+from rlx.environment.agents import episode_of_agent
 from rlx.protocol.direct import Direct
-from rlx.record.results import AgentResult, read_earned, results_of_agents
-from rlx.record.store import save
 from rlx.rollout.episode import demonstrate_episode, worlds_of
 from rlx.rollout.speech import Speech
+from rlx.runs.results import AgentResult, read_earned, results_of_agents
+from rlx.runs.store import save
 from rlx.types import Action, Group, Move, Sampling, Task, Trajectory
 from tests.duel import Duel
 

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from rlx.cli import app
 from rlx.commands.cache import KINDS, NAMES, cache_table, clear, older_than, read_cache
-from rlx.record import cache as record
-from rlx.record.lock import hold
+from rlx.runs import cache as record
+from rlx.runs.lock import hold
 
 DIGEST = "0123456789abcdef"
 

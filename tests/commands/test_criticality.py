@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from rlx.commands.criticality import measure_or_read, read_states, trained_model
-from rlx.config.compose import build_run
-from rlx.config.saved import load_tree
-from rlx.evaluate.criticality import Inspection
+from rlx.lab.criticality import Inspection
+from rlx.lab.criticality_command import measure_or_read, read_states, trained_model
+from rlx.settings.compose import build_run
+from rlx.settings.saved import load_tree
 from tests.errors import assert_mistake
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -18,10 +18,10 @@ from rlx.commands.guide import (
     presets_of,
     train_help,
 )
-from rlx.config.arms import arms_of, read_papers
-from rlx.config.check import ConfigError
-from rlx.config.compose import compose, list_groups, list_options
-from rlx.config.folders import every_group
+from rlx.settings.arms import arms_of, read_papers
+from rlx.settings.check import ConfigError
+from rlx.settings.compose import compose, list_groups, list_options
+from rlx.settings.folders import every_group
 from tests.errors import raises_naming
 
 PAGES = {"train": train_help(), "eval": eval_help()}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlx.commands.keys import describe_keys
-from rlx.config.compose import ConfigError
+from rlx.settings.compose import ConfigError
 from tests.errors import raises_naming
 
 

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
+from rlx.base.console import RunConsole, Screen
 from rlx.commands.last_words import one_line_of
-from rlx.console import RunConsole, Screen
 from rlx.rollout.engine import WeightsError
 
 COMMANDS = [["plan"], ["list", "algo"], ["status", "docs"], ["--help"]]

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from rlx.commands import machine
-from rlx.config.folders import list_options
 from rlx.hardware import packages
 from rlx.hardware.machine import Gpu
 from rlx.hardware.packages import how_to_get
-from rlx.preflight import devices
+from rlx.plan import devices
+from rlx.settings.folders import list_options
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, num_gpus: int, version: str | None) -> None:

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlx.base.limits import MistakeError
+from rlx.base.regular import IrregularError
 from rlx.commands.metrics import FORMULA, csv_text, metric_rows
 from rlx.commands.output import OutputError, write_output
-from rlx.limits import MistakeError
-from rlx.regular import IrregularError
 from tests.errors import assert_mistake, raises_naming
 from tests.hostile import TEXTS, dangers
 

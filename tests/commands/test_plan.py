@@ -10,16 +10,16 @@ import pytest
 from rlx.algo.parts import Sampler
 from rlx.commands.plan import describe_plan, describe_settings, published_lengths, start_command
 from rlx.commands.text import LEFT, clock, short
-from rlx.config.compose import build_run, compose
-from rlx.config.papers import read_presets
-from rlx.preflight.checks import check_plan
-from rlx.preflight.disk import save_seconds
-from rlx.preflight.lengths import NO_HINTS, LengthHints
-from rlx.preflight.objective import ObjectiveError
-from rlx.preflight.prospect import Prospect
-from rlx.preflight.stage import episodes_a_task
-from rlx.record.folder import flatten
-from rlx.sizing.fit import FitError
+from rlx.hardware.sizing.fit import FitError
+from rlx.plan.checks import check_plan
+from rlx.plan.disk import save_seconds
+from rlx.plan.lengths import NO_HINTS, LengthHints
+from rlx.plan.objective import ObjectiveError
+from rlx.plan.prospect import Prospect
+from rlx.plan.stage import episodes_a_task
+from rlx.runs.folder import flatten
+from rlx.settings.compose import build_run, compose
+from rlx.settings.papers import read_presets
 from tests.errors import raises_naming
 
 LARGE = ["hardware=a100x8x2", "model=qwen2_5_7b", "algo=grpo", "algo.loss.kl=0.1", "steps=3"]

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from rlx.commands.resume import needs_launch, resume_command
-from rlx.config.check import ConfigError
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.hardware.ranks import ALONE
-from rlx.record.folder import COMMAND, FolderError, claim_config, read_config
 from rlx.run.execution import record_words
 from rlx.run.run import Run
+from rlx.runs.folder import COMMAND, FolderError, claim_config, read_config
+from rlx.settings.check import ConfigError
 from tests.errors import raises_naming
 
 Build = Callable[..., Run]

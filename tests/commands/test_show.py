@@ -10,7 +10,7 @@ import pytest
 
 from rlx.commands.find import ShowError, Wanted, find_file, glance, pick, scan
 from rlx.commands.show import describe_line, show_episodes
-from rlx.record.store import StoreError, save, stored_files
+from rlx.runs.store import StoreError, save, stored_files
 from rlx.types import Action, Completion, Fork, Group, Stop, Task, Text, ToolUse, Trajectory, Turn
 from tests.errors import raises_naming
 

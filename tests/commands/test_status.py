@@ -16,9 +16,9 @@ import rlx
 import rlx.runs.state
 from rlx.commands.status import status_table, status_values
 from rlx.commands.watch import Watcher
-from rlx.record.folder import MARK
 from rlx.runs.attempts import Attempt, record_attempt, record_job
 from rlx.runs.find import runs_below
+from rlx.runs.folder import MARK
 from rlx.runs.run import read_run
 from rlx.runs.slurm import Record
 from rlx.runs.state import ENDED

@@ -21,6 +21,7 @@ from rich.console import Console
 
 import rlx.commands.watch
 import rlx.runs.mark
+from rlx.base.console import one_line
 from rlx.commands.watch import (
     BLOCKS,
     PLAIN,
@@ -34,8 +35,7 @@ from rlx.commands.watch import (
     sparkline,
     watch,
 )
-from rlx.console import one_line
-from rlx.record.folder import MARK
+from rlx.runs.folder import MARK
 from rlx.runs.mark import ASK
 from rlx.runs.slurm import Record
 from rlx.runs.summary import Ending, Summary, write_summary

@@ -12,14 +12,14 @@ import yaml
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from rlx.config.arms import PaperArm, arms_of, read_papers
-from rlx.config.auto import AutoLoader
-from rlx.config.compose import ConfigError, choices_of, complete, compose, launch, open_loader
-from rlx.config.explain import ROOT, check_tree, to_tree
-from rlx.config.folders import list_options
-from rlx.config.papers import read_presets
-from rlx.record.folder import flatten
 from rlx.run.run import Run
+from rlx.runs.folder import flatten
+from rlx.settings.arms import PaperArm, arms_of, read_papers
+from rlx.settings.auto import AutoLoader
+from rlx.settings.compose import ConfigError, choices_of, complete, compose, launch, open_loader
+from rlx.settings.explain import ROOT, check_tree, to_tree
+from rlx.settings.folders import list_options
+from rlx.settings.papers import read_presets
 from tests.errors import raises_naming
 
 ARMS = {preset: arms_of([preset]) for paper in read_papers().values() for preset in paper["arms"]}

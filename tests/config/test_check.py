@@ -9,7 +9,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.config.check import spell
+from rlx.settings.check import spell
 
 TEXTS = st.text(st.characters(codec="ascii", exclude_categories=["Cc"])) | st.text("a'\\\\ 0.e_")
 

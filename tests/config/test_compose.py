@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from rlx.config.build import build_value
-from rlx.config.check import check_value, near
-from rlx.config.compose import ConfigError, compose, launch, list_groups, list_options, run_folder
-from rlx.config.folders import search_folders, shipped_folder
-from rlx.config.signature import signature
-from rlx.config.values import word_of
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.run.run import Run
+from rlx.settings.build import build_value
+from rlx.settings.check import check_value, near
+from rlx.settings.compose import ConfigError, compose, launch, list_groups, list_options, run_folder
+from rlx.settings.folders import search_folders, shipped_folder
+from rlx.settings.signature import signature
+from rlx.settings.values import word_of
 from tests.errors import raises_naming
 
 CONF = shipped_folder("conf")
@@ -353,7 +353,8 @@ def test_signatures_of_functions_classes_and_what_has_no_source() -> None:
     assert signature("rlx.algo.tool_rloo.tool_rloo").parameters["optimizer"].required
     assert not signature("rlx.hardware.profile.Hardware").parameters["dtype"].required
     assert (
-        "key" in signature("rlx.config.check.near").parameters or signature("rlx.config.check.near").parameters["name"]
+        "key" in signature("rlx.settings.check.near").parameters
+        or signature("rlx.settings.check.near").parameters["name"]
     )
     assert list(signature("math.sqrt").parameters) == []
     with raises_naming(LookupError, "'nothing'"):

@@ -15,12 +15,12 @@ import yaml
 
 from rlx.cli import evaluate as rlx_eval
 from rlx.cli import replay as rlx_replay
-from rlx.config.build import build_part
-from rlx.config.compose import ConfigError, compose
-from rlx.config.consent import marked_parameters
-from rlx.config.folders import is_user_project, list_targets, shipped_folder
-from rlx.config.saved import load_tree
-from rlx.config.signature import signature
+from rlx.settings.build import build_part
+from rlx.settings.compose import ConfigError, compose
+from rlx.settings.consent import marked_parameters
+from rlx.settings.folders import is_user_project, list_targets, shipped_folder
+from rlx.settings.saved import load_tree
+from rlx.settings.signature import signature
 from tests.errors import raises_naming
 
 FOREIGN = {"_target_": "rlx.env.foreign.foreign.Foreign", "adapter": "rlx.env.foreign.gem", "task": "x"}
@@ -266,7 +266,7 @@ def names_in(tree: ast.AST) -> set[str]:
 
 
 def test_no_option_of_hydra_loads_a_pickle(tmp_path: Path) -> None:
-    from rlx.config.compose import launch
+    from rlx.settings.compose import launch
 
     with raises_naming(ConfigError, "--experimental-rerun"):
         launch(["--experimental-rerun", str(tmp_path / "config.pickle")], lambda run: None)

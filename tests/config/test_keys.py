@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rlx.config.compose import ConfigError, compose_sources
-from rlx.config.folders import shipped_folder
-from rlx.config.keys import Key, describe_type, find, list_keys, parameter_of, read_meanings
-from rlx.config.signature import signature
+from rlx.settings.compose import ConfigError, compose_sources
+from rlx.settings.folders import shipped_folder
+from rlx.settings.keys import Key, describe_type, find, list_keys, parameter_of, read_meanings
+from rlx.settings.signature import signature
 from tests.errors import raises_naming
 
 CONF = shipped_folder("conf")
@@ -68,7 +68,7 @@ def test_comments_stand_above_or_beside_and_a_files_own_is_no_keys(tmp_path: Pat
 
 def test_a_user_s_option_has_all_keys_of_its_call_with_their_meanings(tmp_path: Path) -> None:
     (tmp_path / "track").mkdir()
-    (tmp_path / "track" / "mine.yaml").write_text("# Mine\n_target_: rlx.record.track.Track\n# Ours\nproject: x\n")
+    (tmp_path / "track" / "mine.yaml").write_text("# Mine\n_target_: rlx.runs.track.Track\n# Ours\nproject: x\n")
     keys = keys_of("-cd", str(tmp_path), "track=mine", "track.entity=us")
     assert keys["track.project"].meaning.text == "W&B project. Ours"
     assert (keys["track.entity"].value, keys["track.timeout"].value) == ("us", 20.0)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rlx.config.check import check_value
-from rlx.config.compose import ConfigError, build_part, build_run, compose
+from rlx.settings.check import check_value
+from rlx.settings.compose import ConfigError, build_part, build_run, compose
 from tests.errors import raises_naming
 
 OWN = """

@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
+from rlx.base.limits import MistakeError
 from rlx.commands.guide import how_chosen
-from rlx.config.build import build_part
-from rlx.config.check import SPECIAL
-from rlx.config.compose import compose_sources
-from rlx.config.folders import every_group, list_options, merge_layers, read_layers, shipped_folder
-from rlx.config.keys import Source, list_keys
-from rlx.config.signature import signature
 from rlx.env.foreign.foreign import Foreign
-from rlx.evaluate.evaluate import Evaluate, held_out
-from rlx.limits import MistakeError
+from rlx.evaluation.evaluate import Evaluate, held_out
+from rlx.settings.build import build_part
+from rlx.settings.check import SPECIAL
+from rlx.settings.compose import compose_sources
+from rlx.settings.folders import every_group, list_options, merge_layers, read_layers, shipped_folder
+from rlx.settings.keys import Source, list_keys
+from rlx.settings.signature import signature
 
 CONF = shipped_folder("conf")
 GROUPS = every_group([CONF])

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 import yaml
 
-from rlx.config.compose import ConfigError, build_run, compose
-from rlx.config.folders import list_options
-from rlx.console import Screen
-from rlx.preflight.prospect import Prospect
+from rlx.base.console import Screen
+from rlx.environment.world import dialect_of, open_episode, parts_of
+from rlx.plan.prospect import Prospect
 from rlx.protocol.history import first_prompt
-from rlx.record.track import read_metrics
-from rlx.retrieval.build import build_index
-from rlx.train import train
-from rlx.world import dialect_of, open_episode, parts_of
+from rlx.runs.track import read_metrics
+from rlx.settings.compose import ConfigError, build_run, compose
+from rlx.settings.folders import list_options
+from rlx.tool.retrieval.build import build_index
+from rlx.training import train
 from tests.errors import raises_naming
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rlx.config.folders import read_option, shipped_folder
+from rlx.settings.folders import read_option, shipped_folder
 
 CONF = shipped_folder("conf")
 
@@ -54,5 +54,5 @@ def test_an_option_keeps_what_it_inherits_below_a_key_it_changes(
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "base.yaml").write_text("path: base\nshape: {width: 4, layers: 2}\n")
     (tmp_path / "model" / "wide.yaml").write_text("defaults: [base, _self_]\nshape: {width: 8}\n")
-    monkeypatch.setattr("rlx.config.folders.shipped_folder", lambda path: tmp_path)
+    monkeypatch.setattr("rlx.settings.folders.shipped_folder", lambda path: tmp_path)
     assert read_option("model", "wide") == {"path": "base", "shape": {"width": 8, "layers": 2}}

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hydra.types import RunMode
 
-from rlx.config.auto import AutoLoader
-from rlx.config.check import ConfigError
-from rlx.config.compose import ROOT, compose, compose_sources, open_loader
+from rlx.settings.auto import AutoLoader
+from rlx.settings.check import ConfigError
+from rlx.settings.compose import ROOT, compose, compose_sources, open_loader
 from tests.errors import raises_naming
 
 

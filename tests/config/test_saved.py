@@ -11,11 +11,11 @@ import yaml
 from rlx.cli import evaluate as rlx_eval
 from rlx.cli import replay as rlx_replay
 from rlx.cli import serve as rlx_serve
-from rlx.config.compose import ConfigError, compose
-from rlx.config.saved import load_tree
-from rlx.evaluate.evaluate import EvaluateError
-from rlx.record.store import StoreError
+from rlx.evaluation.evaluate import EvaluateError
 from rlx.rollout.remote.link import ServerError
+from rlx.runs.store import StoreError
+from rlx.settings.compose import ConfigError, compose
+from rlx.settings.saved import load_tree
 from tests.errors import raises_naming
 
 

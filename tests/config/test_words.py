@@ -12,8 +12,9 @@ import pytest
 import yaml
 from hydra._internal.utils import get_args_parser
 
-from rlx.config.compose import ConfigError, build_part, compose, launch
-from rlx.config.words import (
+from rlx.run.run import Run
+from rlx.settings.compose import ConfigError, build_part, compose, launch
+from rlx.settings.words import (
     check_sweeper,
     drop_training,
     one_line,
@@ -23,7 +24,6 @@ from rlx.config.words import (
     spell_mixtures,
     values_of,
 )
-from rlx.run.run import Run
 from tests.errors import raises_naming
 
 STUB = '''
@@ -62,7 +62,7 @@ def stub(tmp_path: Path) -> Path:
 def sweep(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """`rlx train -m` with a job that gives twice its kl."""
     code = (
-        f"import sys; sys.path.insert(0, {str(folder)!r})\nfrom rlx.config.compose import ConfigError, launch\n"
+        f"import sys; sys.path.insert(0, {str(folder)!r})\nfrom rlx.settings.compose import ConfigError, launch\n"
         f"try: launch({['-m', 'hydra/sweeper=halving', f'hydra.sweep.dir={folder}/runs', *words]!r}, "
         "lambda run: 2 * run.config['algo']['loss']['kl'])\nexcept ConfigError as error: print('REFUSED', error)"
     )

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from rlx.config.build import build_value
-from rlx.config.check import check_value
-from rlx.config.compose import ConfigError, build_run, compose
-from rlx.config.consent import calls_in
-from rlx.config.signature import Annotation, signature
-from rlx.limits import MistakeError
+from rlx.base.limits import MistakeError
 from rlx.model.folder import check_folder
 from rlx.model.problem import ModelError
-from rlx.preflight.checks import check_plan
-from rlx.preflight.prospect import Prospect
+from rlx.plan.checks import check_plan
+from rlx.plan.prospect import Prospect
+from rlx.settings.build import build_value
+from rlx.settings.check import check_value
+from rlx.settings.compose import ConfigError, build_run, compose
+from rlx.settings.consent import calls_in
+from rlx.settings.signature import Annotation, signature
 from tests.errors import raises_naming
 
 WRONG = {"int": [-1, 10**40], "float": [-1.0, 1e200], "tuple": [[""]], "str": ["\ud800", "a\0b"]}

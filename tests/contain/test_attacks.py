@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from rlx.contain.box import Box, Limits
-from rlx.contain.process import ChildError, LateError, RefusedError
+from rlx.tool.contain.box import Box, Limits
+from rlx.tool.contain.process import ChildError, LateError, RefusedError
 from tests.errors import raises_naming
 
 MODULE = str(Path(__file__).with_name("hostile.py"))
@@ -239,7 +239,7 @@ def test_all_ends_when_whoever_asked_is_gone() -> None:
 
 
 def test_a_machine_that_cannot_contain_refuses_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlx.contain.box.BOOT", REFUSING)
+    monkeypatch.setattr("rlx.tool.contain.box.BOOT", REFUSING)
     with raises_naming(RefusedError, "bubblewrap", "contained=false"):
         Box(MODULE).ask("out = 1", 20, LIMITS)
 

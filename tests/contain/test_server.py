@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rlx.contain.box import Box, Limits
-from rlx.contain.process import ChildError
+from rlx.tool.contain.box import Box, Limits
+from rlx.tool.contain.process import ChildError
 from tests.errors import raises_naming
 
 pytestmark = pytest.mark.usefixtures("container")

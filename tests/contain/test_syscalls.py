@@ -7,8 +7,8 @@ from struct import pack, unpack_from
 
 import pytest
 
-from rlx.contain import syscalls
-from rlx.contain.syscalls import ALLOW, ALLOWED, ARCHITECTURES, CHECKED, ERROR, FORBIDDEN, KILL, PID, numbers
+from rlx.tool.contain import syscalls
+from rlx.tool.contain.syscalls import ALLOW, ALLOWED, ARCHITECTURES, CHECKED, ERROR, FORBIDDEN, KILL, PID, numbers
 from tests.errors import raises_naming
 
 REFUSED, ABSENT = ERROR | errno.EPERM, ERROR | errno.ENOSYS

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from rlx.config.compose import build_run, compose
 from rlx.env.hub import load_rows
-from rlx.preflight.checks import check_plan
-from rlx.preflight.prospect import Prospect
+from rlx.plan.checks import check_plan
+from rlx.plan.prospect import Prospect
+from rlx.settings.compose import build_run, compose
 from rlx.tool.search import read_pages
 
 ROWS = [{"question": f"\ud800 what is {n} + 1?", "answer": f"{n + 1}", "\udfff": ["\udc00"]} for n in range(600)]

@@ -9,10 +9,10 @@ import pytest
 
 from rlx.env.countdown.countdown import Countdown, describe
 from rlx.environment import Environment, Episode
-from rlx.evaluate.budget import cut_episode, cut_groups
+from rlx.environment.world import cost_of, environment_turns, step_within
+from rlx.evaluation.budget import cut_episode, cut_groups
 from rlx.rollout.measure import env_figures
 from rlx.types import Action, Completion, Group, Status, Step, Task, Text, Trajectory, Turn
-from rlx.world import cost_of, environment_turns, step_within
 
 TASK = describe((44, 19, 35), 98)
 CALLS = ["((44 - 35) * 19)", "((44 * 35) * 19)", "((19 + 35) + 44)"]

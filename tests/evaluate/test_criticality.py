@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from rlx.env.bifurcation.bifurcation import Bifurcation
-from rlx.evaluate.criticality import (
+from rlx.environment.world import dialect_of
+from rlx.lab.criticality import (
     Inspection,
     State,
     draws_of,
@@ -25,12 +26,11 @@ from rlx.evaluate.criticality import (
     state_of,
     uncertainty_ratio,
 )
-from rlx.evaluate.laboratory import Policy
+from rlx.lab.laboratory import Policy
 from rlx.protocol.direct import Direct
 from rlx.rollout.play import Rollout
 from rlx.rollout.table import TableEngine, Words
 from rlx.types import Action, Completion, Sampling, Start, Task, Text, Trajectory, Turn
-from rlx.world import dialect_of
 from tests.errors import raises_naming
 
 TASK = Task(id="t", prompt=(Text("?"),), data={})

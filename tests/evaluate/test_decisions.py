@@ -7,13 +7,13 @@ from xml.etree import ElementTree
 
 import pytest
 
+from rlx.base.limits import MistakeError
 from rlx.env.sorting.sorting import Sorting
-from rlx.evaluate.decisions import Choice, grow, tree_svg, trees_of
-from rlx.expert import demonstration
-from rlx.limits import MistakeError
+from rlx.environment.expert import demonstration
+from rlx.environment.world import dialect_of
+from rlx.lab.decisions import Choice, grow, tree_svg, trees_of
 from rlx.protocol.direct import Direct
 from rlx.types import Completion, Trajectory, Turn
-from rlx.world import dialect_of
 from tests.errors import raises_naming
 
 NOTHING = Completion(token_ids=(), logprobs=(), stop="stop")

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from rlx.base.limits import MistakeError
 from rlx.env.sorting.sorting import Sorting
-from rlx.expert import demonstration
-from rlx.limits import MistakeError
+from rlx.environment.expert import demonstration
+from rlx.environment.world import dialect_of
 from rlx.protocol.direct import Direct
-from rlx.record.store import save
+from rlx.runs.store import save
 from rlx.types import Completion, Group, Trajectory, Turn
-from rlx.world import dialect_of
 from tests.errors import raises_naming
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "earl.py"

@@ -8,9 +8,9 @@ from typing import Any, Literal
 import pytest
 
 from rlx.environment import Environment, Episode
-from rlx.evaluate.budget import cut_episode
-from rlx.evaluate.evaluate import Evaluate, evaluate, held_out
-from rlx.evaluate.floor import FloorError, floor, random_score
+from rlx.evaluation.budget import cut_episode
+from rlx.evaluation.evaluate import Evaluate, evaluate, held_out
+from rlx.evaluation.floor import FloorError, floor, random_score
 from rlx.types import Action, Completion, Sampling, Start, Step, Task, Trajectory, Turn
 from tests.errors import raises_naming
 

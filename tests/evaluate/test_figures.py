@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlx.evaluate.figures import (
+from rlx.evaluation.figures import (
     Score,
     attainable,
     figures,
@@ -20,8 +20,8 @@ from rlx.evaluate.figures import (
     score,
     values,
 )
-from rlx.evaluate.intervals import Ratio
-from rlx.evaluate.passk import estimates
+from rlx.evaluation.intervals import Ratio
+from rlx.evaluation.passk import estimates
 from rlx.rollout.measure import measure
 from rlx.runs.summary import Estimate
 from rlx.types import Action, Completion, Group, Status, Task, ToolUse, Trajectory, Turn
@@ -199,7 +199,7 @@ def test_gains_of_twice_the_runs_draw_twice_as_many_figures(monkeypatch: pytest.
         drawn.append(sum(len(ratio.top) for ratio in ratios))
         return [Estimate(value=0, low=0, high=0) for _ in ratios]
 
-    monkeypatch.setattr("rlx.evaluate.passk.intervals", count)
+    monkeypatch.setattr("rlx.evaluation.passk.intervals", count)
     totals = []
     for num in (3, 6):
         gains_of_each(drawn_runs(num, 0), drawn_runs(num, 1), ks=[1])

@@ -11,19 +11,19 @@ from typing import Any, ClassVar
 
 import pytest
 
-from rlx.console import Screen
+from rlx.base.console import Screen
 from rlx.env.babyai.babyai import BabyAI
 from rlx.environment import Environment, Episode
-from rlx.evaluate.compare import find_gains, floor_in, gain_tables
-from rlx.evaluate.evaluate import Evaluate
-from rlx.evaluate.floor import FloorError, floor, floor_figures, random_episode
-from rlx.evaluate.tables import tool_table
-from rlx.random_play import has_random_episodes, random_act
-from rlx.reproduce.figures import row_figures
+from rlx.environment.random_play import has_random_episodes, random_act
+from rlx.evaluation.compare import find_gains, floor_in, gain_tables
+from rlx.evaluation.evaluate import Evaluate
+from rlx.evaluation.floor import FloorError, floor, floor_figures, random_episode
+from rlx.evaluation.tables import tool_table
+from rlx.lab.reproduce.figures import row_figures
 from rlx.run.report import named_rows
 from rlx.runs.run import read_run
 from rlx.runs.summary import Estimate, Summary, read_summary, write_summary
-from rlx.train import train
+from rlx.training import train
 from rlx.types import Action, Start, Step, Task, Text, Verb
 from tests.errors import raises_naming
 
@@ -177,7 +177,7 @@ def test_random_tries_of_an_environment_are_its_floor_whatever_actions_it_declar
 
 @dataclass(frozen=True, kw_only=True)
 class Both(Environment):
-    """A mixture of two parts, as rlx.world reads it."""
+    """A mixture of two parts, as rlx.environment.world reads it."""
 
     components: Any = field(
         default_factory=lambda: {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rlx.evaluate.habits import habits, lengths_of_right, lengths_svg
+from rlx.lab.habits import habits, lengths_of_right, lengths_svg
 from rlx.types import Action, Completion, Fork, Task, Trajectory, Turn
 
 TASK = Task(id="t", prompt=(), data={})

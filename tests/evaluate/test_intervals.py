@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.evaluate.intervals import Floats, Ratio, difference, intervals, mean_interval, mean_of, share_of, student
+from rlx.evaluation.intervals import Floats, Ratio, difference, intervals, mean_interval, mean_of, share_of, student
 from rlx.runs.summary import Estimate
 from tests.errors import raises_naming
 
@@ -188,7 +188,7 @@ def test_the_same_seed_gives_the_same_interval_and_blocks_do_not_matter(monkeypa
     first = share(draws, 500, seed=5)
     assert share(draws, 500, seed=5) == first
     assert share(draws, 500, seed=6) != first
-    monkeypatch.setattr("rlx.evaluate.intervals.BLOCK", 40 * 7)
+    monkeypatch.setattr("rlx.evaluation.intervals.BLOCK", 40 * 7)
     assert share(draws, 500, seed=5) == first
 
 

@@ -21,21 +21,21 @@ from rlx.algo.samplers import demonstrations, independent
 from rlx.algo.tree import tree_difference
 from rlx.algo.tree_grpo import tree_grpo
 from rlx.algo.vineppo import vineppo
-from rlx.commands.credit import STATS
+from rlx.base.limits import MistakeError
 from rlx.env.bifurcation.bifurcation import Bifurcation
 from rlx.env.bifurcation.exact_values import Outcome, Values, exact_values
 from rlx.env.bifurcation.rules import INVALID, State
-from rlx.evaluate.credit_figures import credit_figures
-from rlx.evaluate.gradients import CELLS, chunks_of, estimated_gradients, gradient_cosines
-from rlx.evaluate.laboratory import LaboratoryError, Measured, Policy, Turn, measure
-from rlx.limits import MistakeError
+from rlx.environment.world import dialect_of
+from rlx.lab.credit_command import STATS
+from rlx.lab.credit_figures import credit_figures
+from rlx.lab.gradients import CELLS, chunks_of, estimated_gradients, gradient_cosines
+from rlx.lab.laboratory import LaboratoryError, Measured, Policy, Turn, measure
+from rlx.lab.reproduce.arm import Arm
+from rlx.lab.reproduce.measurements import check_study, named_figures, study_reports
+from rlx.lab.reproduce.reproduction import Reproduction
+from rlx.lab.reproduce.studies import Study
 from rlx.protocol.direct import Direct
-from rlx.reproduce.arm import Arm
-from rlx.reproduce.measurements import check_study, named_figures, study_reports
-from rlx.reproduce.reproduction import Reproduction
-from rlx.reproduce.studies import Study
 from rlx.types import Group, Start
-from rlx.world import dialect_of
 from tests.errors import check_message, raises_naming
 
 ENV = Bifurcation()

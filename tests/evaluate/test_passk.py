@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.commands.last_words import one_line_of
-from rlx.evaluate.compare import find_gains
-from rlx.evaluate.intervals import mean_of
-from rlx.evaluate.passk import UnpairedError, compare, pass_at_k, require_same_tasks
-from rlx.record.store import save
+from rlx.evaluation.compare import find_gains
+from rlx.evaluation.intervals import mean_of
+from rlx.evaluation.passk import UnpairedError, compare, pass_at_k, require_same_tasks
+from rlx.runs.store import save
 from rlx.types import Group, Task, Trajectory
 from tests.errors import raises_naming
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rlx.evaluate.picture import Panel, figure_of_panels
+from rlx.evaluation.picture import Panel, figure_of_panels
 
 
 def draw_nothing(axes: Sequence[Any]) -> list[tuple[Any, str]]:

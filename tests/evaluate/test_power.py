@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlx.evaluate.figures import Score, gains
-from rlx.evaluate.power import smallest_difference
+from rlx.evaluation.figures import Score, gains
+from rlx.evaluation.power import smallest_difference
 
 NUM_TRIALS = 200
 

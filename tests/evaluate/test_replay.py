@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from rlx.environment import Environment, Episode
-from rlx.evaluate.replay import rehearse, replay
+from rlx.environment.world import step_within
+from rlx.evaluation.replay import rehearse, replay
 from rlx.protocol.history import History
-from rlx.record.store import save, step_path
 from rlx.rollout.speech import Speech
+from rlx.runs.store import save, step_path
 from rlx.types import Action, Completion, Group, Move, Part, Step, Stop, Task, Text, ToolUse, Trajectory, Turn, Verb
-from rlx.world import step_within
 from tests.errors import raises_naming
 
 

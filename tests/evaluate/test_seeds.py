@@ -7,8 +7,8 @@ from math import inf, sqrt
 import numpy as np
 import pytest
 
-from rlx.evaluate.figures import Score, mean_ratios
-from rlx.evaluate.seeds import gains_over_seeds, welch
+from rlx.evaluation.figures import Score, mean_ratios
+from rlx.evaluation.seeds import gains_over_seeds, welch
 from rlx.runs.summary import Estimate
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from rlx.commands.output import show_json
-from rlx.evaluate.columns import ColumnError
-from rlx.evaluate.sweep import differing_keys, read_sweep, short_keys
-from rlx.evaluate.sweep_table import sweep_table, sweep_values
-from rlx.record.folder import MARK, FolderError
+from rlx.evaluation.columns import ColumnError
+from rlx.evaluation.sweep import differing_keys, read_sweep, short_keys
+from rlx.evaluation.sweep_table import sweep_table, sweep_values
+from rlx.runs.folder import MARK, FolderError
 from rlx.runs.run import require_run
 from rlx.runs.summary import Estimate, Summary, write_summary
 from tests.errors import raises_naming

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from rich.console import Console
 
-from rlx.evaluate.tables import accuracy_table, has_column, part_tables, tool_table
+from rlx.base.table import Table, markdown_cell, to_markdown, to_rich, to_svg
+from rlx.evaluation.tables import accuracy_table, has_column, part_tables, tool_table
 from rlx.runs.summary import Estimate
-from rlx.table import Table, markdown_cell, to_markdown, to_rich, to_svg
 
 EVIL = "<script>a(1)</script>|[red]x[/red]\x1b[31m\n`b` ![i](http://c) &lt;"
 FIGURES = {

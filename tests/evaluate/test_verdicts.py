@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from rlx.base.limits import MistakeError
 from rlx.commands.verdicts import NOT_JUDGED, judge_answers, judge_files, verdict_table
-from rlx.evaluate import verdicts
-from rlx.evaluate.verdicts import (
+from rlx.evaluation import verdicts
+from rlx.evaluation.verdicts import (
     KEY_VARIABLE,
     Answer,
     Judge,
@@ -23,8 +24,7 @@ from rlx.evaluate.verdicts import (
     share_by_task,
     verdict_in,
 )
-from rlx.limits import MistakeError
-from rlx.record.store import save
+from rlx.runs.store import save
 from rlx.types import Action, Completion, Group, Task, Text, Trajectory, Turn
 from tests.errors import raises_naming
 

@@ -10,10 +10,10 @@ import pytest
 from gymnasium.error import ResetNeeded
 
 import rlx.gym
-from rlx.config.folders import config_folders, option_files
+from rlx.base.limits import MistakeError
 from rlx.env.babyai.babyai import BabyAI
 from rlx.env.babyai.layout import LEVELS
-from rlx.limits import MistakeError
+from rlx.settings.folders import config_folders, option_files
 from rlx.types import Step, Text
 from tests.errors import raises_naming
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import rlx.gym
-from rlx.config.check import ConfigError
-from rlx.config.folders import list_options, shipped_folder
+from rlx.base.limits import MistakeError
 from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.gym.keywords import NAMES
 from rlx.gym.named import find_option, find_task
-from rlx.limits import MistakeError
+from rlx.settings.check import ConfigError
+from rlx.settings.folders import list_options, shipped_folder
 from rlx.tool.lend import Lend
 from rlx.tool.python import Python
 from tests.errors import raises_naming

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import rlx.gym as gem
+from rlx.base.limits import MistakeError
 from rlx.gym.parsing import (
     TERMINAL_STATE,
     extract_code_from_model,
@@ -18,7 +19,6 @@ from rlx.gym.parsing import (
 )
 from rlx.gym.registered import REGISTERED
 from rlx.gym.tools import ToolEnvWrapper
-from rlx.limits import MistakeError
 from tests.errors import raises_naming
 
 

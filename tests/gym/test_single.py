@@ -19,17 +19,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rlx.gym
-from rlx.config.folders import list_options, shipped_folder
+from rlx.base.limits import MistakeError
 from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.environment import Environment, Episode
+from rlx.environment.world import moves_of
 from rlx.gym.single import TextEnv
-from rlx.limits import MistakeError
 from rlx.model.load import Model, load_tokenizer
 from rlx.model.rendering import render
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.direct import Direct
+from rlx.settings.folders import list_options, shipped_folder
 from rlx.types import Action, Step, Task, Text, ToolUse
-from rlx.world import moves_of
 from tests.errors import raises_naming
 
 ROOT = Path(__file__).resolve().parents[2]

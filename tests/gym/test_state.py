@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rlx.gym
+from rlx.base.limits import MistakeError
 from rlx.gym.spoken import Cut
 from rlx.gym.tools import ToolEnvWrapper
-from rlx.limits import MistakeError
 from tests.errors import raises_naming
 
 GUESS = "game:GuessTheNumber-v0"

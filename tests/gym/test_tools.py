@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rlx.gym
+from rlx.base.limits import MistakeError
 from rlx.gym.tools import CODE, PythonCodeTool, SearchTool, ToolEnvWrapper, first_call
 from rlx.gym.wrappers import get_wrapper_fns
-from rlx.limits import MistakeError
 from tests.errors import raises_naming
 
 GUESS = "game:GuessTheNumber-v0"

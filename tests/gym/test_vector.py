@@ -16,12 +16,12 @@ from gymnasium.error import ClosedEnvironmentError
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 import rlx.gym
+from rlx.base.fault import LostServiceError
+from rlx.base.limits import MistakeError
 from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.environment import Environment, Episode, Pace
-from rlx.fault import LostServiceError
 from rlx.gym.single import TextEnv
 from rlx.gym.vector import TextVectorEnv
-from rlx.limits import MistakeError
 from rlx.protocol.direct import Direct
 from rlx.types import Action, Step, Task, Text
 from tests.errors import raises_naming

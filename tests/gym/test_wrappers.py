@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import rlx.gym
+from rlx.base.limits import MistakeError
 from rlx.gym.wrappers import get_wrapper_fns
-from rlx.limits import MistakeError
 from tests.errors import raises_naming
 
 GUESS = "game:GuessTheNumber-v0"

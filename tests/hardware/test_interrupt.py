@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from rlx.hardware.interrupt import InterruptedRunError, listen
-from rlx.record.track import is_clock
+from rlx.runs.track import is_clock
 from tests.errors import raises_naming
 
 

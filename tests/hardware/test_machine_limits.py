@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-from rlx.config.check import ConfigError
-from rlx.config.compose import build_run, compose
-from rlx.config.folders import list_options, read_option
 from rlx.hardware.profile import Hardware
 from rlx.run.fleet import devices_of
+from rlx.settings.check import ConfigError
+from rlx.settings.compose import build_run, compose
+from rlx.settings.folders import list_options, read_option
 from tests.errors import raises_naming
 
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rlx.config.compose import build_run, compose
-from rlx.config.folders import read_option, shipped_folder
+from rlx.cluster.array import Job, follow, memory_gb, names_of, one_shape, refuse_failures, sbatch_parameters, shape_of
+from rlx.cluster.start import LaunchError, check_allocation, default_folder
 from rlx.hardware.command import srun_command, start_command
 from rlx.hardware.profile import Hardware
-from rlx.launch.array import Job, follow, memory_gb, names_of, one_shape, refuse_failures, sbatch_parameters, shape_of
-from rlx.launch.start import LaunchError, check_allocation, default_folder
-from rlx.record.folder import LOGS
 from rlx.runs.attempts import Ended, log_of, record_end
+from rlx.runs.folder import LOGS
 from rlx.runs.slurm import Record, SlurmError
+from rlx.settings.compose import build_run, compose
+from rlx.settings.folders import read_option, shipped_folder
 from tests.errors import raises_naming
 
 PARAMS = yaml.safe_load((shipped_folder("conf") / "hydra" / "launcher" / "slurm.yaml").read_text())

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from rlx.config.compose import build_run, compose
+from rlx.cluster.sbatch import grace_of, grace_seconds, sbatch_script
 from rlx.hardware.profile import Hardware
-from rlx.launch.sbatch import grace_of, grace_seconds, sbatch_script
-from rlx.preflight.lengths import LengthHints
-from rlx.preflight.prospect import Prospect
+from rlx.plan.lengths import LengthHints
+from rlx.plan.prospect import Prospect
+from rlx.settings.compose import build_run, compose
 
 SERVED = Hardware(
     num_nodes=2, num_processes=8, device="cuda", learner="deepspeed", engine="vllm", num_servers=2, tensor_parallel=4

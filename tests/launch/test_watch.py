@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from rlx.cluster.rank import find_rank
+from rlx.cluster.watch import find_folder
 from rlx.hardware.command import rank_command
-from rlx.launch.rank import find_rank
-from rlx.launch.watch import find_folder
-from rlx.record.folder import LOGS
 from rlx.runs.attempts import STOPPED, read_attempts, read_end
+from rlx.runs.folder import LOGS
 
 COUNT = "import os,sys; n = len(os.listdir('.')); open(f'try-{n}', 'w').close(); print('try', n);"
 
@@ -25,7 +25,7 @@ def watch(folder: Path, script: str, limit: int = 3) -> subprocess.Popen[str]:
     folders = folder.parent / "folders.json"
     folders.write_text(json.dumps([str(folder)]))
     (folder / "work").mkdir(parents=True)
-    command = [sys.executable, "-m", "rlx.launch.watch", "--limit", str(limit), str(folders)]
+    command = [sys.executable, "-m", "rlx.cluster.watch", "--limit", str(limit), str(folders)]
     outside = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_") and name != "RANK"}
     return subprocess.Popen(
         [*command, *rank_command("{folder}", [sys.executable, "-u", "-c", script])],

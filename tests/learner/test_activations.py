@@ -14,13 +14,13 @@ from transformers import AutoConfig, Qwen2Config, Qwen2ForCausalLM
 
 import rlx
 from rlx.hardware.profile import Hardware
+from rlx.hardware.sizing.amounts import Demand
+from rlx.hardware.sizing.learner import activation_bytes
 from rlx.learner.batch import collate
 from rlx.learner.packing import pack
 from rlx.learner.scorer import Scorer
 from rlx.learner.shares import shares, units
 from rlx.model.shape import read_shape
-from rlx.sizing.amounts import Demand
-from rlx.sizing.learner import activation_bytes
 from rlx.types import Group, Task, Trajectory
 
 ERROR = {False: (0.98, 1.02), True: (0.9, 1.1)}

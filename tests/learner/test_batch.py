@@ -8,11 +8,11 @@ import torch
 
 from rlx.algo.credit import episode_returns, leave_one_out, per_row
 from rlx.algo.parts import Credited, PerRow, PerToken
+from rlx.base.limits import MistakeError
 from rlx.learner.batch import collate
 from rlx.learner.returned import call_credit
 from rlx.learner.rows import rows
 from rlx.learner.shares import count, units
-from rlx.limits import MistakeError
 from rlx.types import Completion, Fork, Group, Task, Text, Trajectory
 from tests.errors import raises_naming
 

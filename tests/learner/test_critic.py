@@ -18,12 +18,12 @@ from rlx.algo.losses import PolicyLoss, clip, policy_loss, sum_losses, value_los
 from rlx.algo.nested import Nested, nested_gae
 from rlx.algo.nested_ppo import nested_ppo
 from rlx.algo.parts import Credited, Critic, Optimizer, PerRow, PerToken
+from rlx.base.limits import MistakeError
 from rlx.learner.attention import PACKED
 from rlx.learner.batch import collate
 from rlx.learner.lora import Weights, adapters_off
 from rlx.learner.rows import rows
 from rlx.learner.torch import TorchLearner
-from rlx.limits import MistakeError
 from rlx.protocol.automaton import Automaton, State
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
 from tests.errors import raises_naming

@@ -16,6 +16,7 @@ from transformers import AutoModelForCausalLM
 from rlx.algo.credit import per_row
 from rlx.algo.losses import PolicyLoss, clip, cross_entropy, policy_gradient, policy_loss, squared_margin
 from rlx.algo.parts import Credited, Loss, Optimizer, PerRow
+from rlx.base.limits import MistakeError
 from rlx.hardware.ranks import ALONE
 from rlx.learner import packing, state
 from rlx.learner.batch import collate
@@ -25,7 +26,6 @@ from rlx.learner.packing import prepare
 from rlx.learner.rows import rows
 from rlx.learner.shares import minibatches, units
 from rlx.learner.torch import TorchLearner
-from rlx.limits import MistakeError
 from rlx.protocol.automaton import Automaton, State
 from rlx.types import Completion, Group, Task, Trajectory
 from tests.errors import raises_naming

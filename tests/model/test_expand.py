@@ -119,8 +119,8 @@ def renamed(folder: Path, **changes) -> str:
 
 
 def test_rows_count_in_what_a_model_needs(folder: Path):
+    from rlx.hardware.sizing.amounts import num_trained
     from rlx.model.shape import find_shape
-    from rlx.sizing.amounts import num_trained
 
     shape, plain = (find_shape({"path": path}) for path in (str(folder), "nano"))
     assert shape is not None

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
-from rlx.fetch import FetchError
+from rlx.base.fetch import FetchError
 from rlx.learner.lora import Weights
 from rlx.model.chat import find_marks
 from rlx.model.load import (
@@ -28,7 +28,7 @@ from rlx.model.load import (
 from rlx.model.packaged import publish, unpack
 from rlx.model.problem import ModelError
 from rlx.model.shape import find_shape
-from rlx.preflight.played import encoder
+from rlx.plan.played import encoder
 from tests.errors import raises_naming
 
 NANO = Model(path="nano")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from rlx.config.check import ConfigError
-from rlx.config.compose import build_run, build_value, compose
-from rlx.config.folders import shipped_options
+from rlx.settings.check import ConfigError
+from rlx.settings.compose import build_run, build_value, compose
+from rlx.settings.folders import shipped_options
 from tests.errors import raises_naming
 
 

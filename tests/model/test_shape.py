@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rlx.config.folders import read_option
 from rlx.model.shape import Shape, find_shape, read_shape
+from rlx.settings.folders import read_option
 
 QWEN_05B = {
     "model_type": "qwen2",

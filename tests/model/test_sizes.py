@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from rlx.config.folders import shipped_options
 from rlx.model.families import FAMILIES, find_family
+from rlx.settings.folders import shipped_options
 
 PUBLISHED = {
     "gemma3_1b_instruct": 999_885_952,

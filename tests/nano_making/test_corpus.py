@@ -8,10 +8,10 @@ import pytest
 from tokenizers import Tokenizer
 
 from rlx.env.countdown.countdown import Countdown
+from rlx.environment.world import dialect_of
 from rlx.model.load import SHIPPED
 from rlx.protocol.answer import Answer
 from rlx.protocol.tags import Tags
-from rlx.world import dialect_of
 from scripts.nano.corpus import (
     TRACE,
     VERDICT_WEIGHT,

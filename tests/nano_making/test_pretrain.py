@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 
 from rlx.model.load import SHIPPED, Model, load_model, load_tokenizer
 from rlx.model.problem import ModelError
-from rlx.record.folder import LOCK
-from rlx.record.lock import hold
+from rlx.runs.folder import LOCK
+from rlx.runs.lock import hold
 from scripts.nano import pretrain as module
 from scripts.nano.checkpoint import NAME, name_bits, name_machine, require_fitting, save_checkpoint
 from scripts.nano.pretrain import (

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from rlx.config.compose import build_run, compose
 from rlx.hardware.profile import Hardware
-from rlx.preflight.expected import TAIL
-from rlx.preflight.forecast import Forecast
-from rlx.preflight.lengths import NO_HINTS, LengthHints
-from rlx.preflight.peaks import MACHINES
-from rlx.preflight.prospect import Prospect
-from rlx.preflight.stage import Stage, num_tokens
-from rlx.preflight.step import StepTime
-from rlx.preflight.timer import machine_of
+from rlx.plan.expected import TAIL
+from rlx.plan.forecast import Forecast
+from rlx.plan.lengths import NO_HINTS, LengthHints
+from rlx.plan.peaks import MACHINES
+from rlx.plan.prospect import Prospect
+from rlx.plan.stage import Stage, num_tokens
+from rlx.plan.step import StepTime
+from rlx.plan.timer import machine_of
 from rlx.run.run import Run
+from rlx.settings.compose import build_run, compose
 
 SEVEN_CONTEXT = 8192
 SEVEN = ["model=qwen2_5_7b", "hardware=a100x8x2", f"model.max_context={SEVEN_CONTEXT}"]
@@ -138,7 +138,7 @@ def test_which_machine_a_profile_is() -> None:
 
 
 def test_every_profile_with_gpus_but_the_plain_one_names_them() -> None:
-    from rlx.config.compose import list_options
+    from rlx.settings.compose import list_options
 
     for option in list_options("hardware"):
         hardware = run_of(f"hardware={option}").hardware

@@ -14,8 +14,8 @@ import pytest
 from rlx.cli import plan
 from rlx.model.load import SHIPPED
 from rlx.model.problem import ModelError
-from rlx.preflight.inputs import CacheError, check_inputs
-from rlx.preflight.prospect import Prospect
+from rlx.plan.inputs import CacheError, check_inputs
+from rlx.plan.prospect import Prospect
 from rlx.run.inputs import fetch_inputs, list_inputs
 from tests.errors import raises_naming
 

@@ -10,12 +10,11 @@ import pytest
 
 from rlx.commands.plan import describe_plan, published_lengths
 from rlx.commands.plan_work import describe_episode, describe_stage
-from rlx.config.compose import build_run, compose
 from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.model.load import Model, load_tokenizer
-from rlx.preflight.expected import AFTER_COPYING, LOW, USUAL_TURNS, expect_lengths
-from rlx.preflight.lengths import LengthError, LengthHints, Lengths, Published, in_turns, mean_of
-from rlx.preflight.played import (
+from rlx.plan.expected import AFTER_COPYING, LOW, USUAL_TURNS, expect_lengths
+from rlx.plan.lengths import LengthError, LengthHints, Lengths, Published, in_turns, mean_of
+from rlx.plan.played import (
     Played,
     encoder,
     length_of,
@@ -24,12 +23,13 @@ from rlx.preflight.played import (
     split_roughly,
     worlds_in,
 )
-from rlx.preflight.prospect import Prospect
-from rlx.preflight.stage import load_of, num_tokens
+from rlx.plan.prospect import Prospect
+from rlx.plan.stage import load_of, num_tokens
 from rlx.rollout.episode import demonstrate_episode, worlds_of
 from rlx.rollout.speech import speech_of
 from rlx.run.policies import Frozen
 from rlx.run.run import Run
+from rlx.settings.compose import build_run, compose
 from rlx.types import Action, Completion, Task, Trajectory, Turn
 from tests.errors import raises_naming
 from tests.test_agents import Mirrored

@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from rlx.commands.plan import describe_plan
-from rlx.config.compose import build_run, compose
-from rlx.preflight.lengths import NO_HINTS
-from rlx.preflight.measured import ENOUGH, Measured, read_measured
-from rlx.preflight.prospect import Prospect
+from rlx.plan.lengths import NO_HINTS
+from rlx.plan.measured import ENOUGH, Measured, read_measured
+from rlx.plan.prospect import Prospect
+from rlx.settings.compose import build_run, compose
 
 WORDS = ("env=countdown", "algo=tool_rloo", "steps=40")
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from rlx.commands.objective import LAST, value_of
-from rlx.config.compose import build_run, compose
-from rlx.preflight.metric_names import metrics_of
-from rlx.preflight.objective import ObjectiveError, check_objective
-from rlx.preflight.prospect import Prospect
+from rlx.plan.metric_names import metrics_of
+from rlx.plan.objective import ObjectiveError, check_objective
+from rlx.plan.prospect import Prospect
 from rlx.run.run import Run
 from rlx.runs.summary import Estimate, Summary
+from rlx.settings.compose import build_run, compose
 from tests.errors import raises_naming
 
 
@@ -102,7 +102,7 @@ def test_a_metric_that_no_episode_had_is_told_beside_those_they_had(tmp_path: Pa
 
 
 def test_the_job_of_a_sweep_gives_the_objective(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import rlx.train
+    import rlx.training
     from rlx.cli import train_job
 
     monkeypatch.setattr(rlx.train, "train", lambda run: summary(0.75))

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from rlx.config.build import build_value
-from rlx.config.folders import read_option
 from rlx.hardware.profile import Hardware
 from rlx.model.shape import Shape, read_shape
-from rlx.preflight.peaks import H100, H200
-from rlx.preflight.scaling import estimate_step
-from rlx.preflight.step import Load
+from rlx.plan.peaks import H100, H200
+from rlx.plan.scaling import estimate_step
+from rlx.plan.step import Load
+from rlx.settings.build import build_value
+from rlx.settings.folders import read_option
 
 LLAMA_1B = Shape(
     width=2048,

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from rlx.config.compose import build_run, compose
-from rlx.config.folders import read_option, shipped_options
-from rlx.preflight.prospect import Prospect
-from rlx.preflight.recipe import check_recipe
-from rlx.sizing.fit import FitError
+from rlx.hardware.sizing.fit import FitError
+from rlx.plan.prospect import Prospect
+from rlx.plan.recipe import check_recipe
+from rlx.settings.compose import build_run, compose
+from rlx.settings.folders import read_option, shipped_options
 from tests.errors import raises_naming
 
 

@@ -11,11 +11,10 @@ from typing import Any, get_args
 
 import pytest
 
-from rlx.config.folders import read_option
 from rlx.hardware.profile import GpuName, Hardware
 from rlx.model.shape import Shape, read_shape
-from rlx.preflight.peaks import H100, MACHINES, OTHERS, Machine, in_float32, machine_named
-from rlx.preflight.scaling import (
+from rlx.plan.peaks import H100, MACHINES, OTHERS, Machine, in_float32, machine_named
+from rlx.plan.scaling import (
     attention_flops,
     cached_rows,
     estimate_evicted,
@@ -25,7 +24,8 @@ from rlx.preflight.scaling import (
     message_bytes,
     mixing_flops,
 )
-from rlx.preflight.step import Efficiency, Load, StepTime
+from rlx.plan.step import Efficiency, Load, StepTime
+from rlx.settings.folders import read_option
 
 SMALL = Shape(
     width=2, layers=1, heads=1, key_heads=1, head_size=2, feed_forward=3, vocabulary=5, tied=False, biased=True

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from rlx.config.compose import build_run, compose
-from rlx.preflight.checks import check_fit
-from rlx.preflight.prospect import Prospect
-from rlx.preflight.search import ADAPTERS, describe_fitting, spell
-from rlx.sizing.fit import FitError
+from rlx.hardware.sizing.fit import FitError
+from rlx.plan.checks import check_fit
+from rlx.plan.prospect import Prospect
+from rlx.plan.search import ADAPTERS, describe_fitting, spell
+from rlx.settings.compose import build_run, compose
 from tests.errors import raises_naming
 
 GSM = ("env=math/gsm8k", "algo=grpo")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlx.preflight.tasks import check_data
+from rlx.plan.tasks import check_data
 from rlx.run.curriculum import TaskError
 from rlx.types import Task, Text
 
@@ -26,8 +26,8 @@ def test_the_first_tasks_of_a_run_are_checked(
     small_run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from rlx.env.countdown.countdown import Countdown
-    from rlx.preflight.prospect import Prospect
-    from rlx.preflight.tasks import check_tasks
+    from rlx.plan.prospect import Prospect
+    from rlx.plan.tasks import check_tasks
 
     tasks = Countdown.tasks
 

@@ -13,8 +13,8 @@ import pytest
 
 from rlx.env.countdown.countdown import Countdown
 from rlx.env.mixed.mixture import Mixture, Portion
-from rlx.preflight import tasks
-from rlx.preflight.prospect import Prospect
+from rlx.plan import tasks
+from rlx.plan.prospect import Prospect
 from rlx.run.run import Run
 from rlx.types import Action, Move
 from tests.errors import raises_naming

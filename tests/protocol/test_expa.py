@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.buttons import Buttons
-from rlx.limits import MistakeError
+from rlx.base.buttons import Buttons
+from rlx.base.limits import MistakeError
+from rlx.environment.world import legal_sets
 from rlx.protocol.automaton import Actions, Automaton, spell_out
 from rlx.protocol.drawn import ChoiceText, added_by, chosen_as, split_choices
 from rlx.protocol.expa import ExpA, presses
 from rlx.types import Action, Completion, Move, Stop, Task, Text, Turn, Verb
-from rlx.world import legal_sets
 from tests.errors import raises_naming
 
 ITEMS = ("A", "B", "C")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlx.dialect import Dialect
+from rlx.environment.dialect import Dialect
 from rlx.gym.views import messages_of
 from rlx.protocol.answer import Answer
 from rlx.protocol.boxed import Boxed

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rlx.dialect import Dialect
+from rlx.base.limits import MistakeError
+from rlx.environment.dialect import Dialect
 from rlx.gym.views import apply_template, messages_of
-from rlx.limits import MistakeError
 from rlx.protocol.answer import Answer
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.direct import Direct

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.dialect import Dialect
-from rlx.fences import last_block, unfence
+from rlx.base.fences import last_block, unfence
+from rlx.environment.dialect import Dialect
 from rlx.protocol.answer import Answer
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.direct import Direct

@@ -11,21 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.config.folders import read_option
 from rlx.env.babyai.babyai import BabyAI
 from rlx.environment import Environment, Episode
+from rlx.environment.world import dialect_of
 from rlx.gym.views import messages_of
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.direct import Direct
 from rlx.protocol.final_answer import FinalAnswer
 from rlx.protocol.history import History, first_prompt
 from rlx.protocol.standalone import Standalone
-from rlx.record.codec import from_json, to_json
 from rlx.rollout.episode import Scene, World
 from rlx.rollout.measure import measure
 from rlx.rollout.speech import Speech
+from rlx.runs.codec import from_json, to_json
+from rlx.settings.folders import read_option
 from rlx.types import Action, Completion, Fork, Group, Start, Step, Stop, Task, Text, Trajectory, Turn, Verb
-from rlx.world import dialect_of
 from tests.errors import raises_naming
 
 ACTIONS = """\

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.record.cache import entries, refusal
+from rlx.runs.cache import entries, refusal
 
 
 def test_what_the_cache_holds_is_listed_with_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rlx.record.columns import (
+from rlx.runs.columns import (
     Columns,
     columns_path,
     load_columns,
@@ -19,8 +19,8 @@ from rlx.record.columns import (
     read_columns,
     write_columns,
 )
-from rlx.record.rows import LONGEST_NAME, short_name
-from rlx.record.store import growing, save, stored_files
+from rlx.runs.rows import LONGEST_NAME, short_name
+from rlx.runs.store import growing, save, stored_files
 from rlx.types import Action, Completion, Fork, Group, Task, Text, ToolUse, Trajectory, Turn
 
 
@@ -96,7 +96,7 @@ def test_only_the_lines_that_follow_are_parsed(file: Path, monkeypatch: pytest.M
         return loads(raw)
 
     file.write_bytes(whole)
-    monkeypatch.setattr("rlx.record.columns.json.loads", noted)
+    monkeypatch.setattr("rlx.runs.columns.json.loads", noted)
     assert tasks(read_columns(file)) == ["a", "b", "a"]
     assert [raw for raw in parsed if raw.startswith(b'{"format"')] == whole.splitlines(keepends=True)[1:]
 
@@ -157,7 +157,7 @@ def test_damaged_lines_are_passed_over_counted_and_named(file: Path) -> None:
 
 
 def test_a_line_that_is_too_long_is_damaged(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlx.record.columns.LONGEST", 2000)
+    monkeypatch.setattr("rlx.runs.columns.LONGEST", 2000)
     file.write_bytes(b"x" * 5000 + b"\n" + file.read_bytes() + b"y" * 5000)
     columns = read_columns(file)
     assert (columns.damaged, columns.num_rows, columns.is_torn) == ((1,), 3, True)
@@ -189,7 +189,7 @@ def test_a_folder_that_cannot_be_written_is_read_all_the_same(file: Path, monkey
     def refuse(*_: Any) -> None:
         raise PermissionError
 
-    monkeypatch.setattr("rlx.record.columns.os.replace", refuse)
+    monkeypatch.setattr("rlx.runs.columns.os.replace", refuse)
     assert read_columns(file).num_rows == 3
     assert sorted(path.name for path in file.parent.iterdir()) == [file.name]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlx.record.command import command_line, command_record
+from rlx.runs.command import command_line, command_record
 
 
 @pytest.mark.parametrize("name", ["train", "eval"])

@@ -10,7 +10,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from rlx.record.decode import LONGEST_TOKEN, load_decoder
+from rlx.runs.decode import LONGEST_TOKEN, load_decoder
 
 SHIPPED = Path(__file__).resolve().parents[2] / "rlx" / "model" / "nano" / "tokenizer.json"
 SPECIAL = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}

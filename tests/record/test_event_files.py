@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from rlx.config.check import ConfigError
-from rlx.console import Screen
-from rlx.preflight.checks import check_train
-from rlx.preflight.prospect import Prospect
-from rlx.record.event_files import EventFiles
-from rlx.record.track import Track, append_metrics, truncate_metrics
-from rlx.record.trackers import open_dashboards
-from rlx.train import train
+from rlx.base.console import Screen
+from rlx.plan.checks import check_train
+from rlx.plan.prospect import Prospect
+from rlx.runs.event_files import EventFiles
+from rlx.runs.track import Track, append_metrics, truncate_metrics
+from rlx.runs.trackers import open_dashboards
+from rlx.settings.check import ConfigError
+from rlx.training import train
 from tests.errors import raises_naming
 
 loader = pytest.importorskip("tensorboard.backend.event_processing.event_file_loader", reason="without the extra")
@@ -120,7 +120,7 @@ def test_a_run_that_goes_on_writes_every_step_once(small_run: Callable[..., Any]
 def test_a_package_that_is_missing_is_said_before_a_run_begins(
     small_run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rlx.preflight.checks.lacks", lambda extra: f"{extra} is missing")
+    monkeypatch.setattr("rlx.plan.checks.lacks", lambda extra: f"{extra} is missing")
     run = small_run(tmp_path, "track.tensorboard=true")
     with raises_naming(ConfigError, "track.tensorboard=true", "pip install", "track.tensorboard=false"):
         check_train(Prospect(run=run))

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from rlx.record.folder import FolderError, claim_config, differences, digest_of, flatten, open_folder
-from rlx.regular import write_aside
+from rlx.base.regular import write_aside
+from rlx.runs.folder import FolderError, claim_config, differences, digest_of, flatten, open_folder
 from tests.errors import raises_naming
 
 

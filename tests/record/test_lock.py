@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rlx.record import lock
-from rlx.record.lock import HeldError, hold, read_holder
+from rlx.runs import lock
+from rlx.runs.lock import HeldError, hold, read_holder
 from tests.errors import raises_naming
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rlx.config.compose import ConfigError, compose, launch
-from rlx.record.folder import FolderError, open_folder, refuse_place
-from rlx.record.lock import STALE, HeldError, hold, read_holder
+from rlx.runs.folder import FolderError, open_folder, refuse_place
+from rlx.runs.lock import STALE, HeldError, hold, read_holder
+from rlx.settings.compose import ConfigError, compose, launch
 from tests.errors import raises_naming
 
 

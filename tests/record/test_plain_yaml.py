@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from rlx.record.files import read_json
-from rlx.record.folder import FolderError, read_config
-from rlx.record.plain_yaml import PlainError, parse_small, read_plain
-from rlx.regular import LARGEST
+from rlx.base.regular import LARGEST
+from rlx.runs.folder import FolderError, read_config
+from rlx.runs.plain_yaml import PlainError, parse_small, read_plain
+from rlx.runs.single_files import read_json
 from tests.errors import raises_naming
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))

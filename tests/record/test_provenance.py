@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from rlx.record import provenance
-from rlx.record.provenance import (
+from rlx.runs import provenance
+from rlx.runs.provenance import (
     Provenance,
     changes,
     conflicts,

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.record.codec import FORMAT, common_prefix, from_json, to_json
-from rlx.record.form import CodecError
-from rlx.record.store import StoreError, good_lines, growing, load, read, save, step_path
+from rlx.runs.codec import FORMAT, common_prefix, from_json, to_json
+from rlx.runs.form import CodecError
+from rlx.runs.store import StoreError, good_lines, growing, load, read, save, step_path
 from rlx.types import Action, Completion, Fork, Group, Status, Task, Text, ToolUse, Trajectory, Turn
 from tests.errors import raises_naming
 

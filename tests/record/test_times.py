@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.record.times import EpisodeTimes, TurnTimes, read_times, save_times, times_path
+from rlx.runs.times import EpisodeTimes, TurnTimes, read_times, save_times, times_path
 
 
 def times(task: str = "a", **fields: int) -> EpisodeTimes:

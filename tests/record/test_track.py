@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.record.track import (
+from rlx.runs.track import (
     Track,
     append_metrics,
     is_clock,

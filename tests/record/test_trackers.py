@@ -14,10 +14,10 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 
-from rlx.record.dashboard import Dashboard
-from rlx.record.episode_table import LONGEST, cell, episode_rows, row_of
-from rlx.record.track import Track, append_metrics, finite_numbers
-from rlx.record.trackers import open_dashboards
+from rlx.runs.dashboard import Dashboard
+from rlx.runs.episode_table import LONGEST, cell, episode_rows, row_of
+from rlx.runs.track import Track, append_metrics, finite_numbers
+from rlx.runs.trackers import open_dashboards
 from rlx.types import Action, Completion, Task, Text, Trajectory, Turn
 from tests.hostile import TEXTS, dangers
 
@@ -251,7 +251,7 @@ def test_the_end_waits_its_timeout_in_all_however_full_the_queue(monkeypatch: py
         wait(timeout=timeout)
         raise queue.Full
 
-    monkeypatch.setattr("rlx.record.dashboard.monotonic", lambda: now[0])
+    monkeypatch.setattr("rlx.runs.dashboard.monotonic", lambda: now[0])
     monkeypatch.setattr(queue.Queue, "put", is_full)
     stuck = types.SimpleNamespace(join=lambda timeout: wait(timeout=timeout), is_alive=lambda: True)
     dashboard = Dashboard(name="W&B", notice=lambda text: None, timeout=5.0, _thread=cast(Any, stuck))

@@ -17,8 +17,8 @@ KEY = "local-" + "k" * 40
 OPEN = """
 import sys
 from pathlib import Path
-from rlx.record.track import Track
-from rlx.record.wandb_run import import_wandb, open_wandb
+from rlx.runs.track import Track
+from rlx.runs.wandb_run import import_wandb, open_wandb
 open_wandb(Track(mode=sys.argv[2], timeout=15), Path(sys.argv[1]), {"seed": 1}).finish({}, exit_code=0)
 print(import_wandb().setup().settings.base_url)
 """

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from rlx.record.dashboard import Dashboard
-from rlx.record.folder import MARK
-from rlx.record.track import Track, append_metrics, read_metrics, truncate_metrics
-from rlx.record.trackers import open_dashboards
+from rlx.runs.dashboard import Dashboard
+from rlx.runs.folder import MARK
+from rlx.runs.track import Track, append_metrics, read_metrics, truncate_metrics
+from rlx.runs.trackers import open_dashboards
 from tests.record.wandb_server import WandbServer, serving
 
 KEY = "local-" + "k" * 40

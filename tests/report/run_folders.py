@@ -10,10 +10,10 @@ from typing import Any
 
 import yaml
 
-from rlx.evaluate.figures import figures, gains, score
-from rlx.record.folder import MARK
-from rlx.record.provenance import Provenance
-from rlx.record.store import save
+from rlx.evaluation.figures import figures, gains, score
+from rlx.runs.folder import MARK
+from rlx.runs.provenance import Provenance
+from rlx.runs.store import save
 from rlx.runs.summary import Cost, Git, Summary, write_summary
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
 

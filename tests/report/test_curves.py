@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlx.evaluate.picture import picture_svg
-from rlx.limits import MistakeError
-from rlx.report.curves import By, Curve, Line, curve_panel, line_of, running_mean
+from rlx.base.limits import MistakeError
+from rlx.evaluation.picture import picture_svg
+from rlx.view.report.curves import By, Curve, Line, curve_panel, line_of, running_mean
 from tests.errors import raises_naming
 
 

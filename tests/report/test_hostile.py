@@ -9,12 +9,12 @@ import pytest
 from hypothesis import assume, given, settings
 from markdown_it import MarkdownIt
 
-from rlx.console import one_line
-from rlx.evaluate.picture import Panel, label_of, picture_svg
-from rlx.record.command import LONGEST as LONGEST_COMMAND
-from rlx.report.document import Code, Document, Folded, Notes, Section, to_report_markdown
-from rlx.report.page import to_html
-from rlx.table import Table
+from rlx.base.console import one_line
+from rlx.base.table import Table
+from rlx.evaluation.picture import Panel, label_of, picture_svg
+from rlx.runs.command import LONGEST as LONGEST_COMMAND
+from rlx.view.report.document import Code, Document, Folded, Notes, Section, to_report_markdown
+from rlx.view.report.page import to_html
 from tests.hostile import TEXTS, dangers
 from tests.report.run_folders import read_html
 

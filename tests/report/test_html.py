@@ -9,11 +9,11 @@ import re
 import pytest
 from jinja2 import UndefinedError
 
-from rlx.evaluate.picture import Panel, label_of, picture_svg
-from rlx.report.build import report_files
-from rlx.report.document import Document, Folded, Notes, Picture, Section, to_report_markdown
-from rlx.report.page import FOLDER, environment, to_html
-from rlx.table import Table
+from rlx.base.table import Table
+from rlx.evaluation.picture import Panel, label_of, picture_svg
+from rlx.view.report.build import report_files
+from rlx.view.report.document import Document, Folded, Notes, Picture, Section, to_report_markdown
+from rlx.view.report.page import FOLDER, environment, to_html
 from tests.report.run_folders import read_html
 
 HOSTILE = "<script>alert(1)</script>\"'&\x1b[31m\u202eevil\ud800\uffff\n"

@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
+from rlx.base.table import Table
 from rlx.commands.report import default_folder, write_runs
-from rlx.config.check import ConfigError
-from rlx.report.build import report_of, write_report
-from rlx.report.card import DROPS, remarks_of, rollout_table, rules_of
-from rlx.report.cohorts import Cohort, cohorts_of
-from rlx.report.curves import MOST_POINTS, drawn_points
-from rlx.report.document import Block, Code, Document, Folded, to_report_markdown
-from rlx.report.page import to_html
-from rlx.report.paper import Paper, PaperSetting, beside_table, published_of, settings_table
-from rlx.report.results import in_sweep, rows_of
-from rlx.report.runs import RunRecord, read_runs
-from rlx.report.training import is_wanted, line_of_cohort, times_of, window_of
-from rlx.reproduce.against import find_paper
+from rlx.lab.reproduce.against import find_paper
 from rlx.runs.summary import Estimate
-from rlx.table import Table
+from rlx.settings.check import ConfigError
+from rlx.view.report.build import report_of, write_report
+from rlx.view.report.card import DROPS, remarks_of, rollout_table, rules_of
+from rlx.view.report.cohorts import Cohort, cohorts_of
+from rlx.view.report.curves import MOST_POINTS, drawn_points
+from rlx.view.report.document import Block, Code, Document, Folded, to_report_markdown
+from rlx.view.report.page import to_html
+from rlx.view.report.paper import Paper, PaperSetting, beside_table, published_of, settings_table
+from rlx.view.report.results import in_sweep, rows_of
+from rlx.view.report.runs import RunRecord, read_runs
+from rlx.view.report.training import is_wanted, line_of_cohort, times_of, window_of
 from tests.errors import raises_naming
 from tests.report.run_folders import CONFIG, read_html, run_folder, write_steps
 

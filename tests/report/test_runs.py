@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from rlx.base.regular import IrregularError
 from rlx.commands.report import default_folder
-from rlx.record.series import read_columns
-from rlx.record.store import save
-from rlx.regular import IrregularError
-from rlx.report.cohorts import cohorts_of, unlike_keys
-from rlx.report.runs import ReportError, RunRecord, read_runs
 from rlx.runs.find import runs_below, short_names
 from rlx.runs.run import Damage
+from rlx.runs.series import read_columns
+from rlx.runs.store import save
+from rlx.view.report.cohorts import cohorts_of, unlike_keys
+from rlx.view.report.runs import ReportError, RunRecord, read_runs
 from tests.errors import raises_naming
 from tests.report.run_folders import CONFIG, groups_with, run_folder
 

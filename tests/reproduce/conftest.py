@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rlx.reproduce.files import read_reproduction
-from rlx.reproduce.reproduction import ReproductionError
+from rlx.lab.reproduce.files import read_reproduction
+from rlx.lab.reproduce.reproduction import ReproductionError
 
 
 @pytest.fixture

@@ -16,22 +16,22 @@ from typing import Any
 import pytest
 import yaml
 
-from rlx.config.check import ConfigError
-from rlx.config.compose import build_run, compose
-from rlx.console import Screen
-from rlx.record.folder import LOCK, FolderError
-from rlx.record.lock import hold
-from rlx.record.store import load
-from rlx.record.track import read_metrics
-from rlx.reproduce import jobs
-from rlx.reproduce.arm import Arm
-from rlx.reproduce.command import all_words_of, check_metrics, find_reproduction, prospect_of, reproduce, times_of
-from rlx.reproduce.files import read_reproduction
-from rlx.reproduce.jobs import ReproduceError
-from rlx.reproduce.members import Member, folders_of, members_of
-from rlx.reproduce.reproduction import Reproduction, ReproductionError
-from rlx.reproduce.results import read_results
-from rlx.reproduce.shared import Shared, choose, shares_of
+from rlx.base.console import Screen
+from rlx.lab.reproduce import jobs
+from rlx.lab.reproduce.arm import Arm
+from rlx.lab.reproduce.command import all_words_of, check_metrics, find_reproduction, prospect_of, reproduce, times_of
+from rlx.lab.reproduce.files import read_reproduction
+from rlx.lab.reproduce.jobs import ReproduceError
+from rlx.lab.reproduce.members import Member, folders_of, members_of
+from rlx.lab.reproduce.reproduction import Reproduction, ReproductionError
+from rlx.lab.reproduce.results import read_results
+from rlx.lab.reproduce.shared import Shared, choose, shares_of
+from rlx.runs.folder import LOCK, FolderError
+from rlx.runs.lock import hold
+from rlx.runs.store import load
+from rlx.runs.track import read_metrics
+from rlx.settings.check import ConfigError
+from rlx.settings.compose import build_run, compose
 from tests.errors import raises_naming
 
 

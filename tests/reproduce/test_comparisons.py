@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rlx.limits import MistakeError
-from rlx.reproduce.comparisons import Comparison
+from rlx.base.limits import MistakeError
+from rlx.lab.reproduce.comparisons import Comparison
 from tests.errors import raises_naming
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from rlx.reproduce.answers import bands_of
-from rlx.reproduce.files import read_reproduction
-from rlx.reproduce.papers import register
-from rlx.reproduce.reproduction import ReproductionError
+from rlx.lab.reproduce.answers import bands_of
+from rlx.lab.reproduce.files import read_reproduction
+from rlx.lab.reproduce.papers import register
+from rlx.lab.reproduce.reproduction import ReproductionError
 from tests.errors import raises_naming
 
 WHOLE: dict[str, Any] = {

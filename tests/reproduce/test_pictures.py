@@ -13,9 +13,15 @@ import numpy as np
 import pytest
 import yaml
 
-from rlx.evaluate.picture import Panel, figure_of_panels, picture_svg, whiskers
-from rlx.record.store import save
-from rlx.report.panels import (
+from rlx.evaluation.picture import Panel, figure_of_panels, picture_svg, whiskers
+from rlx.lab.reproduce.files import read_reproduction
+from rlx.lab.reproduce.members import folders_of, members_of
+from rlx.lab.reproduce.report import all_figures, measure_runs, pictures_of, report_tables
+from rlx.lab.reproduce.samples import distribution_table, sample_of
+from rlx.runs.store import save
+from rlx.runs.summary import Estimate
+from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
+from rlx.view.report.panels import (
     Rows,
     Sample,
     axis_of,
@@ -26,13 +32,7 @@ from rlx.report.panels import (
     pass_panel,
     shares_in,
 )
-from rlx.report.pictures import Bars, Distribution, Frontier, PassCurves, figures_in
-from rlx.reproduce.files import read_reproduction
-from rlx.reproduce.members import folders_of, members_of
-from rlx.reproduce.report import all_figures, measure_runs, pictures_of, report_tables
-from rlx.reproduce.samples import distribution_table, sample_of
-from rlx.runs.summary import Estimate
-from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
+from rlx.view.report.pictures import Bars, Distribution, Frontier, PassCurves, figures_in
 
 TINY: dict[str, Any] = {
     "source": "a paper",

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 import yaml
 
-from rlx.evaluate.compare import find_gains, gain_tables
-from rlx.evaluate.figures import mean_ratios, score
-from rlx.evaluate.passk import estimates
-from rlx.record.store import load
-from rlx.record.track import read_metrics
-from rlx.reproduce.arm import in_order
-from rlx.reproduce.files import read_reproduction
-from rlx.reproduce.members import Member, folders_of, members_of, words_of
-from rlx.reproduce.report import all_figures, cost_of, cost_table, measure_runs, report_tables, report_text
-from rlx.reproduce.reproduction import Reproduction, ReproductionError
-from rlx.table import Table
+from rlx.base.table import Table
+from rlx.evaluation.compare import find_gains, gain_tables
+from rlx.evaluation.figures import mean_ratios, score
+from rlx.evaluation.passk import estimates
+from rlx.lab.reproduce.arm import in_order
+from rlx.lab.reproduce.files import read_reproduction
+from rlx.lab.reproduce.members import Member, folders_of, members_of, words_of
+from rlx.lab.reproduce.report import all_figures, cost_of, cost_table, measure_runs, report_tables, report_text
+from rlx.lab.reproduce.reproduction import Reproduction, ReproductionError
+from rlx.runs.store import load
+from rlx.runs.track import read_metrics
 from tests.errors import raises_naming
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,10 +59,10 @@ def put_link(place: Path, target: Path) -> None:
 def test_every_shipped_file_can_be_read_and_makes_runs_that_have_its_report(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rlx.config.compose import build_run, compose
+    from rlx.lab.reproduce.command import check_pictures, check_report
+    from rlx.lab.reproduce.measurements import check_study
     from rlx.model.load import SHIPPED
-    from rlx.reproduce.command import check_pictures, check_report
-    from rlx.reproduce.measurements import check_study
+    from rlx.settings.compose import build_run, compose
 
     what = read_reproduction(file)
     monkeypatch.chdir(tmp_path)
@@ -337,7 +337,7 @@ def replaced(group: Any) -> Any:
 
 
 def save_to(folder: Path, groups: Any) -> None:
-    from rlx.record.store import save
+    from rlx.runs.store import save
 
     save(folder / "trajectories" / "eval-2.jsonl", groups, max_rounds=2)
 

@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 from unicodedata import normalize
 
-from rlx.config.papers import read_presets
-from rlx.evaluate.tables import has_column
-from rlx.record.plain_yaml import parse_small
-from rlx.reproduce.files import read_reproduction, read_tree
-from rlx.reproduce.papers import PrintedTable, read_registered
+from rlx.evaluation.tables import has_column
+from rlx.lab.reproduce.files import read_reproduction, read_tree
+from rlx.lab.reproduce.papers import PrintedTable, read_registered
+from rlx.runs.plain_yaml import parse_small
+from rlx.settings.papers import read_presets
 
 HERE = Path(__file__).resolve().parent / "transcription"
 REPRODUCTIONS = sorted((HERE.parents[2] / "scripts" / "reproduce").glob("*.yaml"))

@@ -8,12 +8,12 @@ from math import inf
 import numpy as np
 import pytest
 
-from rlx.evaluate.intervals import mean_of, share_of
-from rlx.evaluate.seeds import means_over_seeds
-from rlx.evaluate.tables import Column
-from rlx.reproduce.answers import Answer, claims_table, contradictions, expected_table, summaries
-from rlx.reproduce.studies import Claim
-from rlx.reproduce.verdicts import Verdict, combine, count_verdicts, verdict_of
+from rlx.evaluation.intervals import mean_of, share_of
+from rlx.evaluation.seeds import means_over_seeds
+from rlx.evaluation.tables import Column
+from rlx.lab.reproduce.answers import Answer, claims_table, contradictions, expected_table, summaries
+from rlx.lab.reproduce.studies import Claim
+from rlx.lab.reproduce.verdicts import Verdict, combine, count_verdicts, verdict_of
 from rlx.runs.summary import Estimate
 
 DECIDED = {Verdict.SUPPORTED, Verdict.CONTRADICTED}

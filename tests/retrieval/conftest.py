@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from rlx.retrieval.build import build_index
-from rlx.retrieval.memory import MemoryRetriever
-from rlx.retrieval.page import Page, Retriever
-from rlx.retrieval.server import RetrievalServer
+from rlx.tool.retrieval.build import build_index
+from rlx.tool.retrieval.memory import MemoryRetriever
+from rlx.tool.retrieval.page import Page, Retriever
+from rlx.tool.retrieval.server import RetrievalServer
 
 Build = Callable[..., Path]
 ANIMALS = (

@@ -10,11 +10,11 @@ from random import Random
 import numpy as np
 import pytest
 
-from rlx.limits import MistakeError
-from rlx.retrieval import build as building
-from rlx.retrieval.build import build_index, open_index
-from rlx.retrieval.memory import MemoryRetriever
-from rlx.retrieval.page import Page
+from rlx.base.limits import MistakeError
+from rlx.tool.retrieval import build as building
+from rlx.tool.retrieval.build import build_index, open_index
+from rlx.tool.retrieval.memory import MemoryRetriever
+from rlx.tool.retrieval.page import Page
 from tests.errors import raises_naming
 
 Build = Callable[..., Path]

@@ -15,19 +15,19 @@ from typing import Any, ClassVar
 import pytest
 import yaml
 
+from rlx.base.fault import LostServiceError
+from rlx.base.limits import MistakeError
 from rlx.commands.resume import resume_command
-from rlx.config.compose import ConfigError, compose
-from rlx.config.saved import load_tree
 from rlx.env.questions.qa import QA
 from rlx.env.search.search_qa import SearchQA
-from rlx.fault import LostServiceError
 from rlx.gym.tools import SearchTool
-from rlx.limits import MistakeError
-from rlx.retrieval import client as clients
-from rlx.retrieval.client import Client, parse_url
-from rlx.retrieval.memory import MemoryRetriever
-from rlx.retrieval.page import Page
+from rlx.settings.compose import ConfigError, compose
+from rlx.settings.saved import load_tree
 from rlx.tool.lend import Lend
+from rlx.tool.retrieval import client as clients
+from rlx.tool.retrieval.client import Client, parse_url
+from rlx.tool.retrieval.memory import MemoryRetriever
+from rlx.tool.retrieval.page import Page
 from rlx.tool.search import Search
 from tests.errors import raises_naming
 

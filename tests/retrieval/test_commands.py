@@ -13,7 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from rlx.retrieval.client import Client
+from rlx.tool.retrieval.client import Client
 from tests.errors import assert_mistake
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]

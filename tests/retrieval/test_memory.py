@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.retrieval.memory import MemoryRetriever
-from rlx.retrieval.page import Page
-from rlx.retrieval.words import words
+from rlx.tool.retrieval.memory import MemoryRetriever
+from rlx.tool.retrieval.page import Page
+from rlx.tool.retrieval.words import words
 
 TEXTS = st.lists(st.text(alphabet="ab c.Ä", max_size=12), max_size=8)
 
@@ -112,7 +112,7 @@ def test_an_index_starts_no_jax_which_would_take_a_gpu(tmp_path, imported):
     (package / "lax.py").write_text("def top_k(values, k):\n    raise SystemExit('jax was started')\n")
     lines = [
         *(["import jax"] if imported else []),
-        "from rlx.retrieval.memory import build_engine",
+        "from rlx.tool.retrieval.memory import build_engine",
         "print(build_engine(['a b', 'b']).vocab_dict)",
         "import jax.lax",
         "print(jax.lax.top_k.__name__)",

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.retrieval.page import Hit, Page
-from rlx.retrieval.protocol import (
+from rlx.tool.retrieval.page import Hit, Page
+from rlx.tool.retrieval.protocol import (
     ProtocolError,
     read_hits,
     read_pages,

@@ -16,9 +16,9 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from rlx import http as rlx_http
-from rlx.retrieval.memory import MemoryRetriever
-from rlx.retrieval.page import Hit, Page
+from rlx.base import http as rlx_http
+from rlx.tool.retrieval.memory import MemoryRetriever
+from rlx.tool.retrieval.page import Hit, Page
 
 Serve = Callable[..., Any]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rlx.env.countdown.countdown import Countdown, describe
 from rlx.environment import Episode
+from rlx.environment.world import only_legal, step_within
 from rlx.types import Action, Step, Text
-from rlx.world import only_legal, step_within
 
 TASK = describe([44, 19, 35], 98)
 WHY = Action(kind="invalid", text="why")

@@ -11,6 +11,7 @@ import torch
 from rlx.env.sorting.episode import SortingEpisode
 from rlx.env.sorting.sorting import Sorting
 from rlx.environment import Episode
+from rlx.environment.world import dialect_of
 from rlx.model.load import Model, load_tokenizer
 from rlx.model.masks import Masks
 from rlx.protocol.automaton import Actions
@@ -22,7 +23,6 @@ from rlx.rollout.row import RequestRow, Vocabulary, open_row
 from rlx.rollout.speech import Speech, speech_of
 from rlx.rollout.stops import token_bytes
 from rlx.types import Request, Sampling, Start, Stop, Trajectory
-from rlx.world import dialect_of
 
 CP, SW, A, B, C = "compare", "swap", " A", " B", " C"
 ROUTES, ITEMS = {CP, SW}, {A, B, C}

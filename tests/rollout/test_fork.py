@@ -12,11 +12,11 @@ import torch
 
 from rlx.algo.parts import Growth, Sampler, SamplerContext
 from rlx.algo.samplers import leave
-from rlx.evaluate.replay import replay
+from rlx.evaluation.replay import replay
 from rlx.learner.batch import collate
 from rlx.learner.rows import rows
-from rlx.record.store import load, save
 from rlx.rollout.measure import measure
+from rlx.runs.store import load, save
 from rlx.types import Group, Start, Trajectory
 from tests.errors import raises_naming
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from rlx.environment import Environment, Episode, Pace
-from rlx.record.times import EpisodeTimes
 from rlx.rollout.play import Rollout
+from rlx.runs.times import EpisodeTimes
 from rlx.types import Action, Sampling, Start, Step, Task, Text, Trajectory
 from tests.errors import raises_naming
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from wandb.sdk.lib.exit_hooks import ExitHooks
 
+from rlx.base.stream import stream_of
 from rlx.environment import Environment, Episode
 from rlx.protocol.history import History
 from rlx.rollout.measure import describe
 from rlx.rollout.play import Rollout
 from rlx.rollout.speech import Speech
-from rlx.stream import stream_of
 from rlx.types import Action, Completion, Move, Request, Sampling, Start, Step, Stop, Task, Text, ToolUse, Verb
 from tests.errors import raises_naming
 

@@ -14,13 +14,13 @@ import pytest
 from rlx.algo.parts import Growth, Sampler, SamplerContext
 from rlx.algo.samplers import independent, leave
 from rlx.env.bifurcation.bifurcation import Bifurcation
-from rlx.evaluate.replay import replay
+from rlx.evaluation.replay import replay
 from rlx.protocol.direct import Direct
-from rlx.record.store import load, save
 from rlx.rollout.distributed import distribute
 from rlx.rollout.engine import RequestError
 from rlx.rollout.play import Rollout
 from rlx.rollout.table import TableEngine, Words
+from rlx.runs.store import load, save
 from rlx.types import Group, Request, Sampling, Start, Turn
 from tests.errors import raises_naming
 

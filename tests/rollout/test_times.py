@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rlx.record.times import TurnTimes
 from rlx.rollout.times import Stopwatch
+from rlx.runs.times import TurnTimes
 from rlx.types import Start, Task
 
 START = Start(task=Task(id="a", prompt=(), data={}, env="part"), sample=3, repeat=1)

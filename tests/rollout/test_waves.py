@@ -93,8 +93,8 @@ def test_the_number_is_reached_by_the_last_task_alone(lengths: list[int], sample
 def test_turn_level_algorithms_count_a_step_in_turns(name: str) -> None:
     from pathlib import Path
 
-    from rlx.config.compose import build_run, compose
-    from rlx.preflight.prospect import Prospect
+    from rlx.plan.prospect import Prospect
+    from rlx.settings.compose import build_run, compose
 
     words = ["env=game/guess_the_number", f"algo={name}", "algo.num_turns=12", "warm_start=none"]
     run = build_run(compose(words), Path())

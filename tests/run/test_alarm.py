@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from rlx.console import Screen
+from rlx.base.console import Screen
 from rlx.model.load import Lora
 from rlx.rollout.row import RequestRow
 from rlx.run.alarm import Alarms, alarms_after, decline, newest_stored, warnings_of
 from rlx.run.run import Run
 from rlx.runs.summary import Estimate
-from rlx.train import train
+from rlx.training import train
 
 Build = Callable[..., Run]
 GOOD = {"turn/invalid": 0.2, "advantage/zero": 0.5, "gradient/norm": 1.0, "success/any": 0.5, "success/mean": 0.25}

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from rlx.console import Screen
+from rlx.base.console import Screen
 from rlx.model.load import SHIPPED, Model
-from rlx.record import provenance
 from rlx.run.stored_evaluation import evaluation_key
 from rlx.run.warm import model_digest, start_digest
-from rlx.train import train
+from rlx.runs import provenance
+from rlx.training import train
 
 Build = Callable[..., Any]
 WARM = (

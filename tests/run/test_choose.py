@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from rlx.config.build import build_value
-from rlx.config.compose import build_run, choices_of, compose
-from rlx.config.folders import list_options, read_option
 from rlx.environment import Environment
-from rlx.expert import demonstration
+from rlx.environment.expert import demonstration
+from rlx.environment.world import dialect_of, parts_of
 from rlx.run.choose import Case, choose_protocols, choose_sampling, choose_warm_start
-from rlx.world import dialect_of, parts_of
+from rlx.settings.build import build_value
+from rlx.settings.compose import build_run, choices_of, compose
+from rlx.settings.folders import list_options, read_option
 
 MODELS = {"nano": [], "base": ["model=qwen3_4b"], "instruct": ["model=qwen3_4b_instruct"]}
 """A model too small to reason, one that reasons, and one that follows instructions too."""

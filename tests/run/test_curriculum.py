@@ -12,17 +12,17 @@ from typing import Any, ClassVar
 
 import pytest
 
-from rlx.console import Screen
+from rlx.base.console import Screen
 from rlx.env.mixed.mixture import Mixture, Portion
 from rlx.environment import Environment, Episode
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.protocol.direct import Direct
-from rlx.record.store import load as load_groups
-from rlx.record.store import step_path
-from rlx.record.track import is_clock
 from rlx.run import curriculum
 from rlx.run.warm import warm_config
-from rlx.train import train
+from rlx.runs.store import load as load_groups
+from rlx.runs.store import step_path
+from rlx.runs.track import is_clock
+from rlx.training import train
 from rlx.types import Action, Step, Task, Text
 from tests.errors import raises_naming
 
@@ -116,7 +116,7 @@ def test_a_step_that_was_begun_and_not_learned_from_is_played_again(
 
     train(build(tmp_path, "steps=3"), QUIET)
     with monkeypatch.context() as patch:
-        patch.setattr("rlx.train.refuse_errors", interrupted)  # its tasks were taken and played
+        patch.setattr("rlx.training.refuse_errors", interrupted)  # its tasks were taken and played
         with pytest.raises(InterruptedRunError):
             train(build(tmp_path), QUIET)
     train(build(tmp_path), QUIET)

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from rlx.console import Screen
+from rlx.base.console import Screen
 from rlx.env import hub
 from rlx.env.countdown import data_set
 from rlx.env.countdown.countdown import Countdown
 from rlx.env.mixed.mixture import Mixture, Portion
 from rlx.env.questions.qa import QA
+from rlx.environment.world import data_version_of
 from rlx.run.execution import RunError
 from rlx.run.stored_evaluation import evaluation_key
 from rlx.run.warm import warm_config
 from rlx.tool.lend import Lend
 from rlx.tool.search import Search
-from rlx.train import train
-from rlx.world import data_version_of
+from rlx.training import train
 from tests.errors import raises_naming
 
 Build = Callable[..., Any]

@@ -14,18 +14,18 @@ import torch
 from rlx.algo.credit import per_row
 from rlx.algo.losses import policy_gradient, policy_loss
 from rlx.algo.samplers import independent
-from rlx.console import Screen
+from rlx.base.console import Screen
 from rlx.env.mixed.mixture import Mixture, Portion
 from rlx.environment import Environment, Episode
 from rlx.learner.batch import collate
 from rlx.model.load import Model, load_model
-from rlx.preflight.prospect import Prospect
+from rlx.plan.prospect import Prospect
 from rlx.protocol.automaton import Actions, Automaton, State
 from rlx.protocol.drawn import ChoiceText, Choosing, Encode, added_by, split_choices
 from rlx.protocol.tags import Tags
-from rlx.record.folder import CHECKPOINTS
 from rlx.run.trainee import build_policy, build_trainee
-from rlx.train import train
+from rlx.runs.folder import CHECKPOINTS
+from rlx.training import train
 from rlx.types import Action, Completion, Group, Step, Stop, Task, Text
 from tests.errors import raises_naming
 

@@ -12,7 +12,6 @@ import torch
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
-from rlx.config.folders import config_folders, list_options
 from rlx.env.mixed.mixture import Mixture, Portion
 from rlx.environment import Environment, Episode
 from rlx.gym.named import build_protocol
@@ -20,6 +19,7 @@ from rlx.learner.batch import collate
 from rlx.learner.rows import rows
 from rlx.model.load import SHIPPED, Model
 from rlx.run.trainee import Trainee, build_trainee
+from rlx.settings.folders import config_folders, list_options
 from rlx.types import Action, Move, Sampling, Start, Step, Task, Text, ToolUse, Verb
 
 CHAT = (

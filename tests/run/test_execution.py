@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from rlx.check.remains import subtract
-from rlx.console import Screen
+from rlx.base.console import Screen
+from rlx.cluster.check.remains import subtract
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.rollout.remote.engine import RemoteEngine
 from rlx.run import trainee as trainees
@@ -26,7 +26,7 @@ from rlx.run.evaluation_run import evaluate_model
 from rlx.run.execution import RunError
 from rlx.run.run import WarmStart
 from rlx.tool.python import Python, end_sandboxes
-from rlx.train import train
+from rlx.training import train
 from tests.errors import raises_naming
 from tests.remains import present
 

@@ -12,10 +12,10 @@ import torch
 
 from rlx.algo.twins import IMPOSSIBLE, Twins, watched_of, with_twins
 from rlx.environment import Environment, Episode
+from rlx.environment.world import legal_sets
 from rlx.learner.batch import collate
 from rlx.run.trainee import build_trainee
 from rlx.types import Action, Group, Move, Step, Task, Text, Trajectory, Verb
-from rlx.world import legal_sets
 
 Build = Callable[..., Any]
 OTHER = ("env=", "env.", "algo=")

@@ -11,9 +11,9 @@ import pytest
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from rlx.console import Screen
+from rlx.base.console import Screen
 from rlx.model.load import SHIPPED
-from rlx.train import train
+from rlx.training import train
 from tests.model.tiny import tiny_model
 
 

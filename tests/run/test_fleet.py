@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 import torch
 
-from rlx.config.compose import build_run, compose
 from rlx.hardware.profile import Hardware
 from rlx.hardware.ranks import Ranks
 from rlx.learner.batch import collate
@@ -23,6 +22,7 @@ from rlx.rollout.remote.engine import RemoteEngine
 from rlx.rollout.remote.link import ServerError, link_all
 from rlx.run.fleet import Fleet, devices_of, given_addresses, last_words, open_fleet, serve_command, servers_of
 from rlx.run.trainee import Policy, Trainee, build_policy, build_trainee
+from rlx.settings.compose import build_run, compose
 from rlx.types import Group
 from tests.errors import raises_naming
 
@@ -152,7 +152,7 @@ def test_processes_play_what_this_one_would_and_one_may_be_killed(run: Any, loca
 PARENT = """
 import sys, time
 from pathlib import Path
-from rlx.config.compose import build_run, compose
+from rlx.settings.compose import build_run, compose
 from rlx.run.fleet import open_fleet
 run = build_run(compose(sys.argv[2:]), Path(sys.argv[1]))
 with open_fleet(run) as fleet:

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 import torch
 
-from rlx.console import Screen
+from rlx.base.console import Screen
 from rlx.env.countdown.countdown import Countdown
 from rlx.hardware.interrupt import Interrupt
 from rlx.hardware.ranks import ALONE
-from rlx.record.folder import RANKS
 from rlx.run import trainee
 from rlx.run.execution import Execution
 from rlx.run.judge import floor_beside, in_turn
 from rlx.run.process import Process
-from rlx.train import train
+from rlx.runs.folder import RANKS
+from rlx.training import train
 
 Build = Callable[..., Any]
 QUIET = Screen(silent=True)

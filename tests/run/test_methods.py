@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from rlx.console import Screen
-from rlx.record.folder import METRICS
-from rlx.record.track import read_metrics
-from rlx.train import train
+from rlx.base.console import Screen
+from rlx.runs.folder import METRICS
+from rlx.runs.track import read_metrics
+from rlx.training import train
 from tests.test_repeat_adapters import sizes_of
 
 METHODS = ["aepo", "arpo", "at2po", "branpo", "g2po", "gigpo", "tree_grpo", "treerl", "turn_grpo", "vineppo"]

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from rlx.config.compose import build_run, compose
-from rlx.config.folders import list_options
-from rlx.console import Screen
-from rlx.record.folder import METRICS
-from rlx.record.track import read_metrics
-from rlx.train import train
-from rlx.world import parts_of
+from rlx.base.console import Screen
+from rlx.environment.world import parts_of
+from rlx.runs.folder import METRICS
+from rlx.runs.track import read_metrics
+from rlx.settings.compose import build_run, compose
+from rlx.settings.folders import list_options
+from rlx.training import train
 from tests.test_repeat_adapters import SIZES
 
 TINY = (

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from rlx.record.provenance import Provenance
 from rlx.run.progress import RUN_FILE, Progress, ProgressError, read_progress, write_progress
+from rlx.runs.provenance import Provenance
 from rlx.runs.summary import Cost
 from tests.errors import raises_naming
 

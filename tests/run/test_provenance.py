@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-import rlx.train
-from rlx.evaluate.compare import find_gains
-from rlx.record import provenance
+import rlx.training
+from rlx.evaluation.compare import find_gains
 from rlx.run.execution import Execution, RunError
 from rlx.run.stored_evaluation import evaluation_key
 from rlx.run.warm import start_digest
-from rlx.train import train
+from rlx.runs import provenance
+from rlx.training import train
 from tests.errors import raises_naming
 from tests.run.test_data import QUIET
 

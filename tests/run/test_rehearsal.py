@@ -12,15 +12,15 @@ from typing import Any, Literal
 
 import pytest
 
-from rlx.console import Screen
+from rlx.base.console import Screen
 from rlx.environment import Environment, Episode
 from rlx.hardware.interrupt import Interrupt
-from rlx.record.files import read_json
 from rlx.run.execution import Execution, RunError
 from rlx.run.process import Process
 from rlx.run.rehearsal import rehearse
 from rlx.run.run import Run
-from rlx.train import train
+from rlx.runs.single_files import read_json
+from rlx.training import train
 from rlx.types import Action, Move, Step, Task, Text, Verb
 from tests.errors import raises_naming
 

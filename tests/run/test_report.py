@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from rlx.record.provenance import Provenance
 from rlx.run.report import named_rows, results_text
 from rlx.run.run import Run
+from rlx.runs.provenance import Provenance
 from rlx.runs.summary import Cost, Estimate, Git, Summary
 
 Build = Callable[..., Run]

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from rlx.config.compose import ConfigError
 from rlx.env.countdown.countdown import Countdown
+from rlx.settings.compose import ConfigError
 from tests.errors import raises_naming
 
 SPLIT = ["hardware.engine=vllm", "hardware.device=cuda", "hardware.tensor_parallel=2"]

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from rlx.config.compose import ConfigError
-from rlx.console import Screen
+from rlx.base.console import Screen
 from rlx.hardware.interrupt import InterruptedRunError
-from rlx.preflight.prospect import Prospect
-from rlx.preflight.tasks import check_tasks
-from rlx.record.track import is_clock
+from rlx.plan.prospect import Prospect
+from rlx.plan.tasks import check_tasks
 from rlx.run.curriculum import TaskError
 from rlx.run.execution import Execution
 from rlx.run.trainee import Trainee
-from rlx.train import take_step, train
+from rlx.runs.track import is_clock
+from rlx.settings.compose import ConfigError
+from rlx.training import take_step, train
 from tests.errors import raises_naming
 
 Build = Callable[..., Any]
@@ -90,7 +90,7 @@ def test_a_curriculum_cut_off_in_its_second_stage_goes_on_to_the_same_bits(
         return take_step(execution, agent, step, *told)
 
     with monkeypatch.context() as patch:
-        patch.setattr("rlx.train.take_step", cut_off)
+        patch.setattr("rlx.training.take_step", cut_off)
         with pytest.raises(InterruptedRunError):
             train(build(tmp_path / "cut"), QUIET)
     assert sorted(len(metrics(folder)) for folder in cache.iterdir()) == [1, 1]

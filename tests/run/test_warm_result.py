@@ -11,10 +11,8 @@ from typing import Any, Literal
 import pytest
 from rich.console import Console
 
-from rlx.console import Screen
+from rlx.base.console import Screen
 from rlx.hardware.interrupt import InterruptedRunError
-from rlx.record.folder import open_folder
-from rlx.record.lock import who
 from rlx.run import warm_result
 from rlx.run.execution import Execution
 from rlx.run.process import Process
@@ -31,7 +29,9 @@ from rlx.run.warm_result import (
     rounds_of_warm,
     waiting_for,
 )
-from rlx.train import take_step, train
+from rlx.runs.folder import open_folder
+from rlx.runs.lock import who
+from rlx.training import take_step, train
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
 
 Build = Callable[..., Run]
@@ -130,7 +130,7 @@ def test_a_warm_start_shows_its_loss_and_its_policy_s_own_success_and_is_found_w
         return take_step(execution, agent, step, *told)
 
     with monkeypatch.context() as patch:
-        patch.setattr("rlx.train.take_step", cut_off)
+        patch.setattr("rlx.training.take_step", cut_off)
         with pytest.raises(InterruptedRunError):
             run("cut")
     first = run("cut")

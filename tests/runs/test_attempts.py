@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from rlx.record.files import last_lines
-from rlx.record.folder import LOGS
 from rlx.runs.attempts import (
     Attempt,
     Ended,
@@ -22,6 +20,8 @@ from rlx.runs.attempts import (
     record_end,
     record_job,
 )
+from rlx.runs.folder import LOGS
+from rlx.runs.single_files import last_lines
 
 
 def attempt(kind: Kind, before: int, after: int, is_preempted: bool = False) -> Attempt:

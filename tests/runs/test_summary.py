@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlx.record.provenance import Provenance
+from rlx.runs.provenance import Provenance
 from rlx.runs.summary import (
     Cost,
     Estimate,

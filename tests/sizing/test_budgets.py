@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from rlx.config.folders import read_option
 from rlx.hardware.profile import Hardware
-from rlx.learner.sizes import KEYS
+from rlx.hardware.sizing import engine
+from rlx.hardware.sizing.amounts import PROGRAM, Amount, Budget, Demand, num_trained
+from rlx.hardware.sizing.budgets import budgets
+from rlx.hardware.sizing.engine import VLLM_GRAPHS, engine_amounts, vllm_work
+from rlx.hardware.sizing.host import EPISODES, WRITING, episode_bytes, host_amounts, host_peak
+from rlx.hardware.sizing.host import PROGRAM as HOST_PROGRAM
+from rlx.hardware.sizing.learner import activation_bytes, activations, communication, head_bytes, learner_state
+from rlx.hardware.sizing.update_sizes import KEYS
 from rlx.model.load import Lora
 from rlx.model.shape import Shape, read_shape
-from rlx.sizing import engine
-from rlx.sizing.amounts import PROGRAM, Amount, Budget, Demand, num_trained
-from rlx.sizing.budgets import budgets
-from rlx.sizing.engine import VLLM_GRAPHS, engine_amounts, vllm_work
-from rlx.sizing.host import EPISODES, WRITING, episode_bytes, host_amounts, host_peak
-from rlx.sizing.host import PROGRAM as HOST_PROGRAM
-from rlx.sizing.learner import activation_bytes, activations, communication, head_bytes, learner_state
+from rlx.settings.folders import read_option
 
 SMALL = Shape(
     width=2, layers=1, heads=1, key_heads=1, head_size=2, feed_forward=3, vocabulary=5, tied=False, biased=True

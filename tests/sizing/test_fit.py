@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from rlx.config.compose import build_run, compose
 from rlx.hardware import packages
 from rlx.hardware.machine import Gpu
 from rlx.hardware.profile import Hardware
-from rlx.preflight import checks, devices
-from rlx.preflight.devices import check_devices, check_packages
-from rlx.preflight.prospect import Prospect
+from rlx.hardware.sizing.amounts import Amount, Budget
+from rlx.hardware.sizing.fit import FitError, remedy, verdict
+from rlx.plan import checks, devices
+from rlx.plan.devices import check_devices, check_packages
+from rlx.plan.prospect import Prospect
 from rlx.run.run import Run
-from rlx.sizing.amounts import Amount, Budget
-from rlx.sizing.fit import FitError, remedy, verdict
+from rlx.settings.compose import build_run, compose
 from tests.errors import raises_naming
 
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlx.environment.world import dialect_of
 from rlx.protocol.expa import ExpA
 from rlx.tool.calculator import DEEPEST, LARGEST, Calculator, show
 from rlx.tool.lend import Lend
 from rlx.types import Action, Move
-from rlx.world import dialect_of
 from tests.errors import raises_naming
 from tests.tool.test_lend import GAME, TASK
 

@@ -14,11 +14,11 @@ from rlx.env.game.guess_the_number import GuessTheNumber, describe, guess
 from rlx.env.mixed.mixture import Mixture, Portion
 from rlx.env.questions.math import Math
 from rlx.environment import Environment, Episode
+from rlx.environment.world import cost_of, moves_of, open_episode
 from rlx.tool.lend import Lend
 from rlx.tool.python import Python
 from rlx.tool.tool import Result, Tool
 from rlx.types import Action, Step, Task, Text, ToolUse, Verb
-from rlx.world import cost_of, moves_of, open_episode
 from tests.errors import raises_naming
 
 GAME = GuessTheNumber()

@@ -12,8 +12,8 @@ from threading import Barrier, Timer
 import pytest
 
 from rlx.env.questions.code import Code
-from rlx.record.codec import TOOL
 from rlx.rollout.measure import measure
+from rlx.runs.codec import TOOL
 from rlx.tool import cpython, python
 from rlx.tool.processor import Watcher, end_watcher, watcher
 from rlx.tool.python import Python

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.limits import MistakeError
-from rlx.retrieval.memory import build_engine
+from rlx.base.limits import MistakeError
+from rlx.tool.retrieval.memory import build_engine
 from rlx.tool.search import Search, read_pages
 from tests.errors import raises_naming
 

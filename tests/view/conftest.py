@@ -16,8 +16,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from rlx.record.folder import MARK
-from rlx.record.store import save
+from rlx.runs.folder import MARK
+from rlx.runs.store import save
 from rlx.runs.summary import Estimate, Summary, write_summary
 from rlx.types import Action, Completion, Fork, Group, Task, Text, ToolUse, Trajectory, Turn
 from rlx.view.server import ViewServer, open_view

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rlx.record.columns import columns_path
+from rlx.runs.columns import columns_path
 from rlx.view import runs
 from tests.view.conftest import Page, episode, turn, write, write_run
 
@@ -201,8 +201,8 @@ def test_a_huge_file_is_not_read_whole(page: Page, run: Path, name: str, monkeyp
 def test_a_huge_file_of_episodes_is_read_up_to_where_no_line_ends(
     page: Page, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rlx.record.columns.SKIPPED", 2**20)
-    monkeypatch.setattr("rlx.record.columns.LONGEST", 2**19)
+    monkeypatch.setattr("rlx.runs.columns.SKIPPED", 2**20)
+    monkeypatch.setattr("rlx.runs.columns.LONGEST", 2**19)
     huge(run / "trajectories" / "eval-8.jsonl")
     table = page.table("run")
     assert (table["rows"], "cut short" in table["files"][1]["damage"]) == (5, True)

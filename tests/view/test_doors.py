@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from rlx.record.codec import NUMBERS
-from rlx.record.store import growing
-from rlx.record.times import EpisodeTimes, TurnTimes, save_times, times_path
+from rlx.runs.codec import NUMBERS
 from rlx.runs.files import EpisodeFile
+from rlx.runs.store import growing
+from rlx.runs.times import EpisodeTimes, TurnTimes, save_times, times_path
 from rlx.view import episodes, places
 from rlx.view.search import index_path
 from tests.view.conftest import Page, episode, serving, turn, write, write_run

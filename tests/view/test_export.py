@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from rlx.base.limits import MistakeError
 from rlx.cli import app
 from rlx.commands import view
-from rlx.limits import MistakeError
 from rlx.view.export import build_page
 from tests.view.conftest import episode, turn, write
 

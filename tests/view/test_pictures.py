@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from rlx.contain.box import end_all
 from rlx.env.game.sudoku import Sudoku
 from rlx.environment import Episode
-from rlx.record.store import load
+from rlx.runs.store import load
+from rlx.tool.contain.box import end_all
 from rlx.types import Action
 from rlx.view import drawing, pictures
 from tests.view.conftest import Page, episode, turn, write
@@ -87,7 +87,7 @@ def test_an_environment_that_draws_nothing_is_not_stepped(
 
 WILD = """
 import time
-from rlx.contain.box import end_all
+from rlx.tool.contain.box import end_all
 from rlx.env.game.sudoku import Sudoku, SudokuEpisode
 
 

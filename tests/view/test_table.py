@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlx.record.store import growing
+from rlx.runs.store import growing
 from rlx.types import Fork
 from rlx.view import episodes
 from tests.view.conftest import Page, episode, turn, unpack, write

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
+from rlx.base.limits import LARGEST, MANY, near, refuse, within
 from rlx.env.babyai.grid import ACTIONS, Room, expert_actions, level_class
 from rlx.env.babyai.layout import LEVELS, Layout, Pair, draw_layout, layout_of
 from rlx.env.babyai.text import find
 from rlx.env.split import split_tasks
 from rlx.environment import Environment, Episode
-from rlx.limits import LARGEST, MANY, near, refuse, within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 MOST_DISTRACTORS = 12

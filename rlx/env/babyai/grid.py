@@ -13,9 +13,9 @@ from random import Random
 from types import ModuleType
 from typing import Any
 
+from rlx.base.limits import MistakeError
 from rlx.env.babyai.layout import DOOR_X, SIZE, Layout, Pair
 from rlx.env.babyai.text import describe
-from rlx.limits import MistakeError
 
 ACTIONS = ("turn_left", "turn_right", "go_forward", "pick_up", "drop", "toggle")
 """Names of actions, in the order of minigrid's numbers."""

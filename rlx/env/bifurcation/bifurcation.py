@@ -19,12 +19,12 @@ from random import Random
 from string import ascii_uppercase
 from typing import Any, ClassVar, Literal
 
+from rlx.base.limits import LARGEST, MANY, refuse, within
+from rlx.base.stream import stream_of
 from rlx.env.bifurcation.exact_values import Outcome
 from rlx.env.bifurcation.rules import INVALID, STOP, End, Rules, State
 from rlx.env.split import split_tasks
 from rlx.environment import Environment, Episode
-from rlx.limits import LARGEST, MANY, refuse, within
-from rlx.stream import stream_of
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 WORDS = ("left", "right", "up", "open", "go", "swap")

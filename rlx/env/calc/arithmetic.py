@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
+from rlx.base.limits import within
 from rlx.env.calc.calc_question import NumberQuestions
 from rlx.env.calc.expressions import Draw, speak
 from rlx.env.questions.number import one_operation, write_number
 from rlx.env.questions.question import Question
-from rlx.limits import within
 from rlx.types import Task
 
 MOST = 12

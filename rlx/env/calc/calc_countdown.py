@@ -13,13 +13,13 @@ from fractions import Fraction
 from random import Random
 from typing import Any
 
+from rlx.base.limits import MANY, within
 from rlx.env.calc.calc_question import CalcQuestions
 from rlx.env.calc.equation import solves
 from rlx.env.calc.expressions import Draw
 from rlx.env.countdown.expression import random_candidate, random_expressions
 from rlx.env.questions.number import write_number
 from rlx.env.questions.question import Question
-from rlx.limits import MANY, within
 from rlx.tool.calculator import Calculator
 from rlx.types import Action, Move, Step, Task
 

@@ -16,12 +16,12 @@ from fractions import Fraction
 from random import Random
 from typing import Any, ClassVar, Literal
 
+from rlx.base.limits import MANY, refuse, within
 from rlx.env.calc.number_answer import number_in
 from rlx.env.countdown.expression import random_candidate
 from rlx.env.questions.question import DrawnQuestions, Question, QuestionEpisode, describe, end_judged
 from rlx.env.split import split_tasks
-from rlx.limits import MANY, refuse, within
-from rlx.random_play import tries_of
+from rlx.environment.random_play import tries_of
 from rlx.tool.calculator import Calculator
 from rlx.types import Action, Move, Step, Task, Text, ToolUse, Verb
 

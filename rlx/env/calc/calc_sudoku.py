@@ -12,11 +12,11 @@ from math import isqrt
 from random import Random
 from typing import Any
 
+from rlx.base.limits import refuse, within
 from rlx.env.calc.calc_question import CalcQuestions
 from rlx.env.game.board import in_rows
 from rlx.env.game.sudoku_grids import FREE, SEARCH, full_grid, puzzle_of
 from rlx.env.questions.question import Question
-from rlx.limits import refuse, within
 
 BETWEEN = " \n\t/|"
 WITHOUT = str.maketrans("", "", BETWEEN)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from random import Random
 
+from rlx.base.limits import within
 from rlx.env.calc.numerals import SPOKEN, hear_number, say_number
-from rlx.limits import within
 from rlx.tool.arithmetic import parse, tokenize
 from rlx.tool.calculator import NESTING, TOKEN
 

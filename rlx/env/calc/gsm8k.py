@@ -13,6 +13,7 @@ from fractions import Fraction
 from random import Random
 from typing import Any
 
+from rlx.base.limits import each_once, near, refuse, within
 from rlx.env import hub
 from rlx.env.calc.calc_question import CalcQuestions, NumberQuestions
 from rlx.env.calc.gsm8k_scaling import Worked, scale
@@ -22,7 +23,6 @@ from rlx.env.questions.question import Question, describe
 from rlx.env.questions.sourced import SourcedQuestions
 from rlx.env.questions.word_problems import KINDS
 from rlx.env.split import PATIENCE
-from rlx.limits import each_once, near, refuse, within
 from rlx.types import Task
 
 SCALED = tuple(kind for kind in KINDS if kind not in ("rest", "mean"))

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
+from rlx.base.limits import within
 from rlx.env.calc.calc_question import NumberQuestions
 from rlx.env.calc.expressions import MOST_DIGITS, Draw
 from rlx.env.questions.question import Question
-from rlx.limits import within
 from rlx.types import Task
 
 

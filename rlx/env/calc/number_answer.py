@@ -14,9 +14,9 @@ import re
 from fractions import Fraction
 from math import gcd
 
+from rlx.base.fences import last_between
 from rlx.env.calc.answer_lines import answer_lines
 from rlx.env.calc.equation import OPERATION, value_of
-from rlx.fences import last_between
 from rlx.protocol.boxed import last_box
 
 SAID_MINUS = re.compile(r"\b(?:minus|negative) (?=[\d.])", re.IGNORECASE)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from rlx.base.limits import refuse, within
 from rlx.env.calc.calc_question import CalcQuestions, NumberQuestions
 from rlx.env.questions.question import Question
-from rlx.limits import refuse, within
 from rlx.types import Task
 
 SYMBOLS = "@#$%&*+!~^"

@@ -15,12 +15,12 @@ from itertools import islice, product
 from math import inf, isclose
 from typing import ClassVar, Literal
 
+from rlx.base.limits import MANY, refuse, within
 from rlx.env.countdown.data_set import MAX_NUMBER, MAX_NUMBERS, check_rows, is_solvable, load_rows
 from rlx.env.countdown.expression import Candidate, random_candidate, verify
 from rlx.env.countdown.traces import random_tries, right_candidate, spoken, stage_moves, wrong_candidates
 from rlx.env.hub import DataError, edition, is_elsewhere
 from rlx.environment import Environment, Episode
-from rlx.limits import MANY, refuse, within
 from rlx.tool.python import Python
 from rlx.tool.tool import use_of
 from rlx.types import Action, Move, Step, Task, Text, ToolUse

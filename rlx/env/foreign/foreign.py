@@ -1,4 +1,4 @@
-"""Environments of other packages, each episode in a process of its own with a limit of time (rlx.contain).
+"""Environments of other packages, each episode in a process of its own with a limit of time (rlx.tool.contain).
 
 task      a name of the package, its options, and a seed. The prompt is its first observation.
 turn      text as the protocol reads it --form--> the package's step --> text, reward, end
@@ -18,10 +18,7 @@ from math import isfinite
 from random import Random
 from typing import Annotated, Any, ClassVar
 
-from rlx.contain.box import Box, Limits, box
-from rlx.contain.process import ChildError, LateError, Process, RefusedError, StartError, to_plain
-from rlx.environment import Environment, Episode, Pace
-from rlx.limits import (
+from rlx.base.limits import (
     CONSENT,
     MANY,
     ForeignOptions,
@@ -34,8 +31,11 @@ from rlx.limits import (
     refuse,
     within,
 )
+from rlx.environment import Environment, Episode, Pace
+from rlx.environment.world import NOTHING_SEEN
+from rlx.tool.contain.box import Box, Limits, box
+from rlx.tool.contain.process import ChildError, LateError, Process, RefusedError, StartError, to_plain
 from rlx.types import Action, Step, Task, Text
-from rlx.world import NOTHING_SEEN
 
 LIMITS = Limits(memory_mb=4096, cpu_seconds=3600)
 PLACE = "..."
@@ -52,7 +52,7 @@ class HangError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Foreign(Environment):
-    """Environment of another package, played by an adapter module (rlx.contain.server)."""
+    """Environment of another package, played by an adapter module (rlx.tool.contain.server)."""
 
     answer_form: ClassVar = "turn"
 

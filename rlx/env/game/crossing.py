@@ -15,9 +15,9 @@ from itertools import count
 from random import Random
 from typing import Literal, NamedTuple
 
+from rlx.base.limits import refuse, within
 from rlx.env.game.turns import Game
 from rlx.env.game.words import LONGEST, SHORTEST
-from rlx.limits import refuse, within
 
 Way = Literal["across", "down"]
 WAYS: tuple[Way, ...] = ("across", "down")

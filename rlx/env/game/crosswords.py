@@ -11,11 +11,11 @@ from random import Random
 from string import ascii_lowercase
 from typing import ClassVar
 
+from rlx.base.limits import refuse
 from rlx.env.game.board import BoardTurns
 from rlx.env.game.crossing import LENGTHS, Crossing, Laid, Way, layouts, letters_on
 from rlx.env.game.turns import parse_numbers, win
 from rlx.env.game.words import clued_between, every_clue, letters_of
-from rlx.limits import refuse
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 

@@ -12,9 +12,9 @@ from heapq import heappop, heappush
 from random import Random
 from typing import ClassVar
 
+from rlx.base.limits import within
 from rlx.env.game.board import in_pieces, in_rows
 from rlx.env.game.turns import Game, Turns, go_on, win
-from rlx.limits import within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 Tiles = tuple[int, ...]

@@ -12,9 +12,9 @@ from math import log2
 from random import Random
 from typing import ClassVar
 
+from rlx.base.limits import refuse, within
 from rlx.env.game.board import in_rows
 from rlx.env.game.turns import Game, Turns, go_on, lose, win
-from rlx.limits import refuse, within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 Row = tuple[int, ...]

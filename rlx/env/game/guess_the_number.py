@@ -12,8 +12,8 @@ from math import ceil, sqrt
 from random import Random
 from typing import ClassVar, Literal
 
+from rlx.base.limits import refuse, within
 from rlx.env.game.turns import Game, Turns, go_on, parse_number, win
-from rlx.limits import refuse, within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 LARGEST = 10**8

@@ -11,9 +11,9 @@ from random import Random
 from string import ascii_lowercase
 from typing import ClassVar
 
+from rlx.base.limits import within
 from rlx.env.game.turns import Game, Turns, go_on, win
 from rlx.env.game.words import LONGEST, SHORTEST, letter_counts, letters_of, words_of
-from rlx.limits import within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 SIZES = ((3, 10), (5, 15), (7, 20))

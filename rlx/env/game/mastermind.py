@@ -14,8 +14,8 @@ from operator import eq
 from random import Random
 from typing import ClassVar
 
+from rlx.base.limits import refuse, within
 from rlx.env.game.turns import Game, Turns, go_on, parse_numbers, win
-from rlx.limits import refuse, within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 Code = tuple[int, ...]

@@ -18,10 +18,10 @@ from hashlib import sha256
 from random import Random
 from typing import ClassVar
 
+from rlx.base.limits import refuse, within
 from rlx.env.game.board import BoardTurns
 from rlx.env.game.minefield import Numbers, around, risks
 from rlx.env.game.turns import Game, lose, parse_numbers, win
-from rlx.limits import refuse, within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 CLEARED = 9

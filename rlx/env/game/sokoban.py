@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
+from rlx.base.limits import within
 from rlx.env.game.board import in_pieces
 from rlx.env.game.sokoban_rooms import (
     BOX,
@@ -28,7 +29,6 @@ from rlx.env.game.sokoban_rooms import (
     solve,
 )
 from rlx.env.game.turns import Game, Turns, go_on, win
-from rlx.limits import within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 DIRECTIONS = ("up", "down", "left", "right")

@@ -12,9 +12,9 @@ from math import isqrt
 from random import Random
 from typing import ClassVar
 
+from rlx.base.limits import refuse, within
 from rlx.env.game.sudoku_grids import HIDDEN, NAKED, SEARCH, deductions, full_grid, grade_of, num_empty, puzzle_of
 from rlx.env.game.turns import Game, Turns, go_on, parse_numbers, win
-from rlx.limits import refuse, within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 SIZES = ((4, 7, 15), (9, 34, 50))

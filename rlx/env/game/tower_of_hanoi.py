@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
+from rlx.base.limits import within
 from rlx.env.game.turns import Game, Turns, go_on, win
-from rlx.limits import within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 TOWERS = "ABC"

@@ -13,9 +13,9 @@ from functools import lru_cache
 from random import Random
 from typing import ClassVar
 
+from rlx.base.limits import MANY, within
 from rlx.env.split import split_tasks
 from rlx.environment import Environment, Episode
-from rlx.limits import MANY, within
 from rlx.types import Action, Part, Step, Task, Text
 
 UNREADABLE = -0.1

@@ -11,9 +11,9 @@ from functools import lru_cache
 from random import Random
 from typing import ClassVar
 
+from rlx.base.limits import within
 from rlx.env.game.turns import Game, Turns, go_on, win
 from rlx.env.game.words import LONGEST, SHORTEST, letter_counts, letters_of, words_of
-from rlx.limits import within
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heapreplace
 from typing import ClassVar
 
-from rlx.dialect import Dialect
+from rlx.base.limits import LARGEST, above, refuse, within
 from rlx.env.mixed.curriculum import Curriculum
 from rlx.environment import Environment, Episode
-from rlx.limits import LARGEST, above, refuse, within
+from rlx.environment.dialect import Dialect
 from rlx.types import Task
 
 NOUNS = (
@@ -56,7 +56,7 @@ class Portion:
 
 @dataclass(frozen=True, kw_only=True)
 class Mixture(Environment):
-    """Every task is of one part, and whatever is asked about it is asked of that part (rlx.world)."""
+    """Every task is of one part, and whatever is asked about it is asked of that part (rlx.environment.world)."""
 
     parts: Mapping[str, Portion]
     """Parts of the mixture, each with its weight and its protocol."""

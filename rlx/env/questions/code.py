@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, ClassVar, Literal
 
+from rlx.base.fences import last_block
+from rlx.base.limits import within
 from rlx.env.questions.program_problems import KINDS
 from rlx.env.questions.question import Question, end_judged
 from rlx.env.questions.sourced import SourcedQuestions
-from rlx.fences import last_block
-from rlx.limits import within
 from rlx.tool.program import run_assertions, run_calls, run_programs
 from rlx.tool.python import Python
 from rlx.types import Step, Task

@@ -1,4 +1,5 @@
-"""GEM's grader of mathematics in a contained process (rlx.contain): by spelling, as formulas, and by math-verify."""
+"""GEM's grader of mathematics in a contained process (rlx.tool.contain): by spelling, as formulas, and by
+math-verify."""
 
 from __future__ import annotations
 

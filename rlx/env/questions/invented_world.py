@@ -14,9 +14,9 @@ from functools import cache
 from random import Random
 from typing import Literal, get_args
 
+from rlx.base.limits import MANY, MistakeError, refuse, within
 from rlx.env.questions.known_names import COUNTRIES, NAMES, SCHOOLS, TITLES, TOWNS
 from rlx.env.questions.relations import RELATIONS, UNKNOWN, Relation, chains
-from rlx.limits import MANY, MistakeError, refuse, within
 
 Names = Literal["invented", "known"]
 """Words that names are made of: invented syllables, or names that the embedded model knows

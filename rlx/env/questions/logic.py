@@ -15,9 +15,9 @@ from itertools import pairwise
 from random import Random
 from typing import NamedTuple
 
+from rlx.base.limits import refuse, within
 from rlx.env.questions.question import DrawnQuestions, Question, end_judged
 from rlx.env.questions.wording import normal
-from rlx.limits import refuse, within
 from rlx.types import Step, Task
 
 CONSONANTS, VOWELS = "bdfgklmnprstvz", "aiou"

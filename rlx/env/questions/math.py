@@ -17,15 +17,15 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal
 
-from rlx.contain.box import Box, Limits, box
-from rlx.contain.process import ChildError, LateError
+from rlx.base.limits import MistakeError, Switch, above, each_once, near, refuse, within
 from rlx.env.questions.number import one_operation, read_number, write_number
 from rlx.env.questions.question import Question, end_judged
 from rlx.env.questions.sourced import SourcedQuestions
 from rlx.env.questions.word_problems import KINDS
 from rlx.env.questions.wording import right_answers
 from rlx.env.questions.worked import is_worked
-from rlx.limits import MistakeError, Switch, above, each_once, near, refuse, within
+from rlx.tool.contain.box import Box, Limits, box
+from rlx.tool.contain.process import ChildError, LateError
 from rlx.tool.processor import clock_limit
 from rlx.types import Action, Move, Step, Task
 

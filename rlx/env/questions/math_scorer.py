@@ -1,5 +1,5 @@
-"""math-verify in a contained process (rlx.contain): its own limits of time are signals, which only a main thread hears,
-and which no long operation does."""
+"""math-verify in a contained process (rlx.tool.contain): its own limits of time are signals, which only a main thread
+hears, and which no long operation does."""
 
 from __future__ import annotations
 

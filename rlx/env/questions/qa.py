@@ -13,6 +13,7 @@ from functools import cached_property
 from random import Random
 from typing import Any, ClassVar, Literal
 
+from rlx.base.limits import refuse, within
 from rlx.env.questions.invented_world import (
     LONGEST,
     InventedWorld,
@@ -28,7 +29,6 @@ from rlx.env.questions.question import Question, end_judged
 from rlx.env.questions.relations import chains
 from rlx.env.questions.sourced import SourcedQuestions
 from rlx.env.questions.wording import exact_match, f1, right_answers
-from rlx.limits import refuse, within
 from rlx.types import Action, Move, Step, Task
 
 NAME = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)*|(?<!\d)\d+ [A-Z][a-z]+|\d{4}")

@@ -16,9 +16,9 @@ from hashlib import sha256
 from random import Random
 from typing import Any
 
+from rlx.base.limits import MANY, within
 from rlx.env.split import split_tasks
 from rlx.environment import Environment, Episode
-from rlx.limits import MANY, within
 from rlx.types import Action, Move, Step, Task, Text, ToolUse
 
 LONGEST = 20_000

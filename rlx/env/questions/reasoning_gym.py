@@ -15,11 +15,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from rlx.contain.box import Box, Limits, box
-from rlx.contain.process import ChildError, LateError, StartError
+from rlx.base.limits import MistakeError, Switch, above, near, within
 from rlx.env.questions.question import Question, Questions, describe, end_judged
 from rlx.env.split import test_tasks, train_tasks
-from rlx.limits import MistakeError, Switch, above, near, within
+from rlx.tool.contain.box import Box, Limits, box
+from rlx.tool.contain.process import ChildError, LateError, StartError
 from rlx.tool.processor import clock_limit
 from rlx.types import Step, Task
 

@@ -1,4 +1,4 @@
-"""reasoning-gym in contained processes (rlx.contain): questions drawn and answers scored by its own data sets.
+"""reasoning-gym in contained processes (rlx.tool.contain): questions drawn and answers scored by its own data sets.
 
 Nine of its scorers give an answer's text to Python's own `eval`, or to sympy's parser, which does: those are given none
 that could call or name anything but mathematics, and each answer is scored in a process of its own.

@@ -11,11 +11,11 @@ from itertools import islice
 from random import Random
 from typing import Any, Literal
 
+from rlx.base.limits import refuse
 from rlx.env import hub
 from rlx.env.hub import DataError
 from rlx.env.questions.question import DrawnQuestions, Question, describe
 from rlx.env.split import is_held_out
-from rlx.limits import refuse
 from rlx.types import Task
 
 

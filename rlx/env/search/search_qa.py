@@ -19,19 +19,19 @@ from pathlib import Path
 from random import Random
 from typing import Literal
 
+from rlx.base.limits import Address, MistakeError, above, refuse, within
 from rlx.env.questions.invented_world import InventedWorld, make_world
 from rlx.env.questions.qa import WordQuestions
 from rlx.env.questions.question import LONGEST, Question, end_judged
 from rlx.env.questions.wording import F1_FORMS, exact_match
 from rlx.environment import Episode
-from rlx.limits import Address, MistakeError, above, refuse, within
-from rlx.retrieval.build import open_index
-from rlx.retrieval.client import TIMEOUT, Client, UnspokenError, parse_url
-from rlx.retrieval.folder import read_about
-from rlx.retrieval.memory import MemoryRetriever
-from rlx.retrieval.page import MOST_HITS, Hit, Page, Retriever
-from rlx.retrieval.words import LONGEST_QUERY
 from rlx.tool.python import printable
+from rlx.tool.retrieval.build import open_index
+from rlx.tool.retrieval.client import TIMEOUT, Client, UnspokenError, parse_url
+from rlx.tool.retrieval.folder import read_about
+from rlx.tool.retrieval.memory import MemoryRetriever
+from rlx.tool.retrieval.page import MOST_HITS, Hit, Page, Retriever
+from rlx.tool.retrieval.words import LONGEST_QUERY
 from rlx.types import Action, Move, Step, Task, Text, ToolUse, Verb
 
 SEARCH = Verb(name="search", description="search pages for words", argument="words")

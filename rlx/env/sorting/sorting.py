@@ -18,7 +18,8 @@ from random import Random
 from string import ascii_uppercase
 from typing import ClassVar, Literal
 
-from rlx.buttons import Buttons
+from rlx.base.buttons import Buttons
+from rlx.base.limits import MANY, refuse, within
 from rlx.env.sorting.episode import Kind, Rules, SortingEpisode, do, end_of, letters, most_turns, order_of
 from rlx.env.sorting.random_expert import wander
 from rlx.env.sorting.sorters import (
@@ -36,7 +37,6 @@ from rlx.env.sorting.sorters import (
 )
 from rlx.env.split import is_held_out, split_tasks
 from rlx.environment import Environment
-from rlx.limits import MANY, refuse, within
 from rlx.types import Action, Move, Task, Text, Verb
 
 MOST = 12

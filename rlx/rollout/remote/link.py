@@ -12,7 +12,6 @@ from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, Any
 
 from rlx.protocol.automaton import Automaton
-from rlx.record.form import CodecError, nothing_or, parse, record, string
 from rlx.rollout.engine import Counts
 from rlx.rollout.remote.server import LARGEST_MESSAGE, TOKEN_VARIABLE
 from rlx.rollout.remote.weights import write_weights
@@ -25,6 +24,7 @@ from rlx.rollout.remote.wire import (
     Advanced,
     dump,
 )
+from rlx.runs.form import CodecError, nothing_or, parse, record, string
 from rlx.types import Request
 
 if TYPE_CHECKING:

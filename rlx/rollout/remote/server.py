@@ -13,7 +13,7 @@ Calls are numbered (Rlx-Call), so one that is repeated, because its connection b
 
 A server runs models on what it is told and takes weights from whoever may call it. So every call needs the secret of
 RLX_SERVER_TOKEN, bodies are bounded, and nothing is unpickled. It listens on 127.0.0.1 unless told otherwise
-(rlx/http.py). There is no encryption: on a network, let it be a private one.
+(rlx/base/http.py). There is no encryption: on a network, let it be a private one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import threading
 from collections.abc import Callable
 
 from rlx import __version__
-from rlx.http import Call, RefusedError, Server
+from rlx.base.http import Call, RefusedError, Server
 from rlx.rollout.engine import Engine
 from rlx.rollout.remote.service import Service
 from rlx.rollout.remote.weights import read_weights

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from rlx.http import RefusedError
-from rlx.record.form import nothing_or, parse
+from rlx.base.http import RefusedError
 from rlx.rollout.engine import Engine
 from rlx.rollout.remote.wire import ADVANCE, ADVANCED, AUTOMATON, Advance, Advanced, dump
+from rlx.runs.form import nothing_or, parse
 from rlx.types import Completion
 
 if TYPE_CHECKING:

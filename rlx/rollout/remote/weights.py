@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlx.record.form import CodecError, natural, parse, record, require_list, string
+from rlx.runs.form import CodecError, natural, parse, record, require_list, string
 
 DTYPES = {
     "F64": torch.float64,

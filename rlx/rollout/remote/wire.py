@@ -13,8 +13,9 @@ from typing import Any
 
 from rlx.model.expand import actions_from_json, actions_to_json
 from rlx.protocol.automaton import Automaton, State
-from rlx.record.codec import COMPLETION
-from rlx.record.form import (
+from rlx.rollout.engine import Counts
+from rlx.runs.codec import COMPLETION
+from rlx.runs.form import (
     FLAG,
     IDS,
     NATURAL,
@@ -29,7 +30,6 @@ from rlx.record.form import (
     natural,
     nothing_or,
 )
-from rlx.rollout.engine import Counts
 from rlx.types import Completion, Request, Sampling
 
 FORMAT = 2

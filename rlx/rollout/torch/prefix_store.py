@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from rlx.record.codec import common_prefix
+from rlx.runs.codec import common_prefix
 
 
 class RowCache(Protocol):

@@ -31,12 +31,12 @@ from torch import Tensor
 
 from rlx.hardware.profile import SPLIT_TEMPERATURES
 from rlx.protocol.automaton import Automaton
-from rlx.record.codec import common_prefix
 from rlx.rollout.engine import Counts, RequestError, WeightsError
 from rlx.rollout.row import RequestRow, Vocabulary, open_row
 from rlx.rollout.stops import listen, token_bytes
 from rlx.rollout.vllm.llm import end_idle, give_back, lend
 from rlx.rollout.vllm.settings import Settings, check_vllm, config_of
+from rlx.runs.codec import common_prefix
 from rlx.types import Completion, Request
 
 

@@ -25,10 +25,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlx.record.cache import cache_folder, refusal, scratch_folder
-from rlx.record.folder import digest_of
-from rlx.regular import write_aside
+from rlx.base.regular import write_aside
 from rlx.rollout.vllm.settings import Settings, launch_settings, memory_settings
+from rlx.runs.cache import cache_folder, refusal, scratch_folder
+from rlx.runs.folder import digest_of
 
 STEP_TOKENS = 8192
 """Tokens of one engine step; the rest of a longer prompt waits for the next step."""

@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 import rlx.gym
+from rlx.base.limits import MistakeError
 from rlx.env.babyai import grid
 from rlx.env.babyai.babyai import BabyAI, BabyAIEpisode
 from rlx.env.babyai.layout import COLOURS, DOOR_X, HELD_OUT, KINDS, LEVELS, Layout, draw_layout, layout_of
 from rlx.env.babyai.text import find
-from rlx.limits import MistakeError
+from rlx.environment.world import dialect_of, reward_range_of
 from rlx.protocol.direct import Direct
 from rlx.protocol.final_answer import FinalAnswer
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Move, Step, Task, Text
-from rlx.world import dialect_of, reward_range_of
 from tests.errors import raises_naming
 
 LEFT, RIGHT, FORWARD, PICK_UP, DROP, TOGGLE = (Action(kind="act", name=name, text="") for name in grid.ACTIONS)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from rlx.env.bifurcation.bifurcation import Bifurcation
 from rlx.env.bifurcation.exact_values import Histories, Outcome, exact_values
 from rlx.env.bifurcation.rules import INVALID, STOP, Rules, State
+from rlx.environment.world import lawful, legal_sets, moves_of
 from rlx.types import Action, Step, Task
-from rlx.world import lawful, legal_sets, moves_of
 from tests.errors import raises_naming
 
 

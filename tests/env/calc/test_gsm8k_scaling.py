@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from rlx.base.limits import MistakeError
 from rlx.env.calc.gsm8k import SCALED, GSM8KStar, make_pressable
 from rlx.env.calc.gsm8k_scaling import Worked, scale
 from rlx.env.questions.number import read_number
 from rlx.env.questions.word_problems import KINDS
-from rlx.limits import MistakeError
+from rlx.environment.world import moves_of, open_episode
 from rlx.types import Action
-from rlx.world import moves_of, open_episode
 from tests.errors import raises_naming
 
 STORY = "Natalia sold 48 clips in April, and half as many in May, and gave away 13. How many are left?"

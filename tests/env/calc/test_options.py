@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from rlx.env.calc.calc_sudoku import CalcSudoku
 from rlx.env.calc.symbols import Repeat
-from rlx.expert import demonstration
+from rlx.environment.expert import demonstration
+from rlx.environment.world import dialect_of, open_episode, parts_of
 from rlx.protocol.automaton import Actions, spell_out
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.direct import Direct
@@ -24,7 +25,6 @@ from rlx.protocol.drawn import added_by, chosen_as
 from rlx.protocol.expa import ExpA
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Move, Step, Task
-from rlx.world import dialect_of, open_episode, parts_of
 from tests.env.questions.test_questions import CALC, HOSTILE, make, some
 from tests.errors import raises_naming
 

@@ -17,17 +17,17 @@ from typing import Any
 import pytest
 
 import rlx.gym
-from rlx.config.compose import build_run, compose
-from rlx.console import Screen
-from rlx.contain import box
-from rlx.contain.process import ChildError, LateError
+from rlx.base.console import Screen
+from rlx.base.limits import MistakeError
 from rlx.env.foreign.foreign import Foreign, HangError
-from rlx.limits import MistakeError
-from rlx.record.folder import METRICS
-from rlx.record.track import read_metrics
-from rlx.train import train
+from rlx.environment.world import is_reproducible
+from rlx.runs.folder import METRICS
+from rlx.runs.track import read_metrics
+from rlx.settings.compose import build_run, compose
+from rlx.tool.contain import box
+from rlx.tool.contain.process import ChildError, LateError
+from rlx.training import train
 from rlx.types import Action, Step, Task, Text
-from rlx.world import is_reproducible
 from tests.errors import raises_naming
 
 PACKAGE = """

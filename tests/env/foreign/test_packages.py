@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from rlx.config.folders import read_option, shipped_folder
-from rlx.contain import box
 from rlx.env.foreign.foreign import Foreign
 from rlx.gym.named import build_env
+from rlx.settings.folders import read_option, shipped_folder
+from rlx.tool.contain import box
 from rlx.types import Action, Step, Task, Text
 from tests.errors import raises_naming
 

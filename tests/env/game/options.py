@@ -7,7 +7,7 @@ from importlib import import_module
 from itertools import islice
 from typing import Any
 
-from rlx.config.folders import list_options, read_option, shipped_folder
+from rlx.settings.folders import list_options, read_option, shipped_folder
 from rlx.types import Task
 
 GAMES = [name for name in list_options("env", [shipped_folder("conf")]) if name.startswith("game/")]

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
+from rlx.environment.random_play import tries_of
+from rlx.environment.world import dialect_of, moves_of
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.direct import Direct
-from rlx.random_play import tries_of
 from rlx.types import Action, Step
-from rlx.world import dialect_of, moves_of
 from tests.env.game.options import GAMES, NUM, make, some
 from tests.env.steps import played
 from tests.errors import raises_naming

@@ -16,9 +16,9 @@ from rlx.env.game.game_2048 import DIRECTIONS, Game2048
 from rlx.env.game.sokoban import Sokoban
 from rlx.env.game.tower_of_hanoi import TowerOfHanoi
 from rlx.env.game.turns import UNREADABLE
+from rlx.environment.world import dialect_of
 from rlx.protocol.boxed import Boxed
 from rlx.types import Step, Task
-from rlx.world import dialect_of
 from tests.env.game import gem_twins as twins
 from tests.env.game.options import make
 from tests.env.steps import played

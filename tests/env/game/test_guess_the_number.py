@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.env.game.guess_the_number import GuessTheNumber, describe, guess
-from rlx.expert import demonstration
+from rlx.environment.expert import demonstration
+from rlx.environment.world import dialect_of
 from rlx.protocol.direct import Direct
 from rlx.types import Action, Text
-from rlx.world import dialect_of
 
 ENV = GuessTheNumber()
 TASK = describe(20, 1, 50, 10)

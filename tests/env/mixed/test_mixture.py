@@ -15,7 +15,7 @@ from rlx.env.countdown.countdown import Countdown
 from rlx.env.game.guess_the_number import GuessTheNumber
 from rlx.env.mixed.mixture import Mixture, Portion
 from rlx.environment import Environment
-from rlx.world import part_of, trained_parts
+from rlx.environment.world import part_of, trained_parts
 from tests.errors import raises_naming
 
 ENVS: dict[str, Environment] = {"a": Countdown(num_test=3), "b": GuessTheNumber(), "c": GuessTheNumber(low=7)}

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlx.base.limits import MistakeError
 from rlx.env.questions.math import Math
 from rlx.env.questions.number import read_number
 from rlx.env.questions.word_problems import KINDS, SIGNS
-from rlx.limits import MistakeError
+from rlx.environment.world import moves_of, open_episode
 from rlx.tool.lend import Lend
 from rlx.tool.python import Python
 from rlx.types import Action, Step, Task, Text
-from rlx.world import moves_of, open_episode
 from tests.errors import raises_naming
 
 needs_math_verify = pytest.mark.skipif(find_spec("math_verify") is None, reason="math-verify is not installed")

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.config.folders import list_options, read_option, shipped_folder
+from rlx.environment.random_play import tries_of
+from rlx.environment.world import dialect_of, moves_of
 from rlx.gym.named import build_env
 from rlx.protocol.answer import Answer
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.tags import Tags
-from rlx.random_play import tries_of
+from rlx.settings.folders import list_options, read_option, shipped_folder
 from rlx.types import Action, Step, Task, Text
-from rlx.world import dialect_of, moves_of
 from tests.errors import raises_naming
 
 FAMILIES = ("code", "logic", "math", "qa")

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.contain.process import ChildError
+from rlx.base.limits import MistakeError
 from rlx.env.questions.reasoning_gym import LIMITS, ReasoningGym
-from rlx.limits import MistakeError
+from rlx.tool.contain.process import ChildError
 from rlx.types import Action, Task
 from tests.errors import raises_naming
 

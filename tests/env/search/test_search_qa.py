@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlx.base.limits import MistakeError
 from rlx.env.questions.invented_world import SIZES, World, make_world
 from rlx.env.questions.relations import RELATIONS
 from rlx.env.search.search_qa import LAST_TURN, SearchEpisode, SearchQA
-from rlx.limits import MistakeError
+from rlx.environment.world import step_within
 from rlx.protocol.standalone import Standalone
-from rlx.retrieval.build import build_index
-from rlx.retrieval.memory import MemoryRetriever
-from rlx.retrieval.page import Page
+from rlx.tool.retrieval.build import build_index
+from rlx.tool.retrieval.memory import MemoryRetriever
+from rlx.tool.retrieval.page import Page
 from rlx.types import Action, Step, Task
-from rlx.world import step_within
 from tests.errors import raises_naming
 
 KNOWN = SearchQA(names="known", reads=False, thoughts=False, max_rounds=9)

@@ -15,17 +15,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.config.folders import list_options, read_option, shipped_folder
 from rlx.env.sorting.random_expert import HABITS, Mind, two_places
 from rlx.env.sorting.sorters import SORTERS, cost
 from rlx.env.sorting.sorting import Sorting, letters, two_of
-from rlx.expert import demonstration
+from rlx.environment.expert import demonstration
+from rlx.environment.world import dialect_of, lawful
 from rlx.protocol.boxed import Boxed
 from rlx.protocol.direct import Direct
 from rlx.protocol.expa import ExpA
 from rlx.protocol.tags import Tags
+from rlx.settings.folders import list_options, read_option, shipped_folder
 from rlx.types import Action, Step
-from rlx.world import dialect_of, lawful
 from tests.env.steps import played
 from tests.errors import raises_naming
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from safetensors.torch import load as load_safetensors
 
 from rlx.protocol.automaton import Actions, Automaton, State
-from rlx.record.form import CodecError, parse
 from rlx.rollout.engine import Counts
 from rlx.rollout.remote.weights import read_weights, write_weights
 from rlx.rollout.remote.wire import (
@@ -25,6 +24,7 @@ from rlx.rollout.remote.wire import (
     Advanced,
     dump,
 )
+from rlx.runs.form import CodecError, parse
 from rlx.types import Completion, Request, Sampling
 
 IDS = st.integers(0, 2**31 - 1)

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from rlx.hardware.profile import Hardware
+from rlx.hardware.sizing.amounts import Demand
+from rlx.hardware.sizing.engine import engine_amounts
 from rlx.model.shape import read_shape
 from rlx.rollout.torch.prefix_store import PrefixStore
-from rlx.sizing.amounts import Demand
-from rlx.sizing.engine import engine_amounts
 from tests.errors import raises_naming
 
 GIVEN = (60, 61, 62)

@@ -1,0 +1,1 @@
+"""What every other room builds on: limits, files, text, the terminal."""

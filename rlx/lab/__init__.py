@@ -1,0 +1,1 @@
+"""The laboratory: credit against true advantages, criticality, habits, and reproductions of the papers."""

@@ -1,0 +1,63 @@
+"""One of a reproduction's runs, and the order in which they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rlx.base.limits import MANY, within
+from rlx.runs.form import FLAG, NUMBER, STRING, made, many
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """One of the runs, for one seed or all."""
+
+    words: tuple[str, ...] = ()
+    every_seed: bool = False
+    needs: tuple[str, ...] = ()
+    goes_on_from: str = ""
+    as_long_as: str = ""
+    as_much_as: str = ""
+    by_steps_of: str = ""
+    tokens: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.tokens is not None:
+            within(1, MANY, tokens=self.tokens)
+        if self.as_long_as and self.as_much_as:
+            raise ValueError("as_long_as and as_much_as: expected one of them, as a run has one length")
+
+    @property
+    def like(self) -> str:
+        """Return the run whose length it takes."""
+        return self.as_long_as or self.as_much_as
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        return (*self.needs, *(name for name in (self.goes_on_from, self.like, self.by_steps_of) if name))
+
+
+def in_order(runs: Mapping[str, Arm]) -> list[str]:
+    """Their names, those that others wait for first; ValueError where they wait for each other."""
+    found: list[str] = []
+    while len(found) < len(runs):
+        free = [name for name, arm in runs.items() if name not in found and set(arm.waits_for) <= set(found)]
+        if not free:
+            raise ValueError(f"{', '.join(name for name in runs if name not in found)} wait for each other")
+        found += free
+    return found
+
+
+WORDS = many(STRING).unless(())
+ARM = made(
+    Arm,
+    words=WORDS,
+    every_seed=FLAG.unless(False),
+    needs=WORDS,
+    goes_on_from=STRING.unless(""),
+    as_long_as=STRING.unless(""),
+    as_much_as=STRING.unless(""),
+    by_steps_of=STRING.unless(""),
+    tokens=NUMBER.unless(None),
+)

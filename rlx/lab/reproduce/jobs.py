@@ -1,0 +1,144 @@
+"""The runs of a reproduction, some at a time, each in a process of its own and after those that it waits for."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rlx.base.console import Screen, duration
+from rlx.base.regular import make_parent, open_to_append
+from rlx.hardware.interrupt import listen
+from rlx.lab.reproduce.members import Member
+from rlx.lab.reproduce.shared import Shared, choose
+from rlx.runs.folder import CONFIG, LOCK, is_finished, read_config, refuse_differences
+from rlx.runs.lock import HeldError, hold
+from rlx.settings.compose import build_run, compose
+
+PAUSE = 0.2
+"""Seconds between looks at what has ended."""
+
+
+class ReproduceError(RuntimeError):
+    """A run of a reproduction failed; the message is one line that names its log."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Playing:
+    """A run under way."""
+
+    member: Member
+    process: subprocess.Popen[bytes]
+    since: float = field(default_factory=time.monotonic)
+
+
+WordsOf = Callable[[Member], Sequence[str]]
+"""A run's words, which may depend on what has been run before it."""
+
+
+def play_all(
+    members: Sequence[Member],
+    words_of: WordsOf,
+    jobs: int,
+    screen: Screen,
+    shared: Mapping[str, Shared],
+    check: Callable[[Member], None],
+) -> None:
+    """Every run, at most `jobs` at a time. One that fails, or is refused by `check` when it has ended, ends the others,
+    which save themselves."""
+    left, playing = list(members), dict[str, Playing]()
+    told: set[str] = set()
+    with listen() as interrupt, ending(playing):
+        while left or playing:
+            interrupt.check()
+            unfinished = {one.name for one in left} | set(playing)
+            ready = [one for one in left if not unfinished & one.waits_for]
+            held = [one for one in ready if is_held(one.folder)]  # their reproduction was killed: they go on alone
+            for name in sorted({one.name for one in held} - told):
+                screen.say(f"{name}: under way already, waited for")
+                told.add(name)
+            free = [one for one in ready if one not in held]
+            while free and len(playing) < jobs:
+                member = choose(free, [one.member for one in playing.values()], shared)
+                free.remove(member)
+                left.remove(member)
+                begun = begin(member, words_of(member), screen)
+                if begun is None:
+                    check(member)
+                else:
+                    playing[member.name] = begun
+            for name, one in list(playing.items()):
+                if one.process.poll() is not None:
+                    del playing[name]
+                    finish(one, screen)
+                    check(one.member)
+            time.sleep(PAUSE if left or playing else 0)
+
+
+def is_held(folder: Path) -> bool:
+    """Return whether a process works in a run's folder."""
+    if not folder.is_dir():
+        return False
+    try:
+        with hold(folder / LOCK):
+            return False
+    except HeldError:
+        return True
+
+
+def begin(member: Member, words: Sequence[str], screen: Screen) -> Playing | None:
+    """Start a run, or go on with it; None where it is finished as these words want it."""
+    if is_done(member.folder, words):
+        screen.say(f"{member.name}: finished before")
+        return None
+    run = build_run(compose(words), member.folder)
+    submitted = any(word.startswith("hydra/launcher=") for word in words)
+    verb = "launch" if run.hardware.num_processes > 1 and not submitted else "train"
+    make_parent(member.folder)
+    command = [sys.executable, "-m", "rlx", verb, *words, f"hydra.run.dir={member.folder}"]
+    with open_to_append(log_of(member)) as log:
+        log.write(f"$ {shlex.join(command)}\n".encode())
+        log.flush()
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+    screen.say(f"{member.name}: begun, said in {log_of(member)}")
+    return Playing(member=member, process=process)
+
+
+def is_done(folder: Path, words: Sequence[str]) -> bool:
+    """Return whether a run is finished; FolderError where its configuration is not that of these words."""
+    if not (folder / CONFIG).exists():
+        return False
+    old, new = read_config(folder), compose([word for word in words if not word.startswith("hydra")])
+    done = is_finished(folder, old, new)
+    refuse_differences(folder, old, new, done=done)
+    return done
+
+
+def log_of(member: Member) -> Path:
+    return member.folder.with_name(f"{member.folder.name}.log")
+
+
+def finish(one: Playing, screen: Screen) -> None:
+    name, code = one.member.name, one.process.returncode
+    if code:
+        raise ReproduceError(
+            f"{name} failed with exit code {code}: see {log_of(one.member)}; the same command goes on with it"
+        )
+    screen.say(f"{name}: finished in {duration(time.monotonic() - one.since)}")
+
+
+@contextmanager
+def ending(playing: Mapping[str, Playing]) -> Iterator[None]:
+    """However the block ends, ask what still runs to save itself, and wait for it."""
+    try:
+        yield
+    finally:
+        for one in playing.values():
+            one.process.terminate()
+        for one in playing.values():
+            one.process.wait()

@@ -1,0 +1,114 @@
+"""Measurements that a reproduction makes of its runs after they end, and the claims that it checks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from rlx.base.limits import LARGEST, MANY, within
+from rlx.lab.criticality import Inspection
+from rlx.runs.form import FLAG, NATURAL, NUMBER, STRING, made, many
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """Runs whose algorithms are measured in the laboratory."""
+
+    of: tuple[str, ...]
+    tokens: int = 100_000
+    tasks: int = 16
+    budget: int = 1000
+
+    def __post_init__(self) -> None:
+        within(1, LARGEST, tokens=self.tokens)
+        within(2, 1000, tasks=self.tasks)
+        within(1, MANY, budget=self.budget)
+        if not self.of:
+            raise ValueError("of: expected at least one run")
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """Return the names that `expected` has for them."""
+        return tuple(map(credit_row, self.of))
+
+
+def credit_row(run: str) -> str:
+    return f"credit of {run}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policies:
+    """Policies whose turns are measured: of each run the one it began with (`RUN start`) or the last (`RUN eval`)."""
+
+    of: tuple[str, ...]
+    tasks: int = 60
+    draws: int = 8
+
+    def __post_init__(self) -> None:
+        _ = self.inspection
+        if not self.of or any(one.split(" ")[1:] not in (["start"], ["eval"]) for one in self.of):
+            raise ValueError("of: expected at least one policy, such as `carl start` or `carl eval`")
+
+    @property
+    def inspection(self) -> Inspection:
+        """Size of the measurement; ValueError for what is none."""
+        return Inspection(tasks=self.tasks, draws=self.draws)
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """Return the names that `expected` has for them."""
+        return tuple(map(criticality_row, self.of))
+
+
+def criticality_row(policy: str) -> str:
+    return f"criticality of {policy}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """Meaning of a sentence of the source: a figure of a row or gain lies within bounds."""
+
+    of: str
+    figure: str
+    least: float = -math.inf
+    most: float = math.inf
+    added_after_results: bool = False
+    """Flag: the claim was written down when runs of it had been measured."""
+    changed_after_results: str = ""
+    """Earlier form of the claim or its bounds, where it was changed after the measurements."""
+    untestable: str = ""
+    """Reason for which the embedded model cannot test it here: a ceiling, a floor, its pretraining or its size."""
+    note: str = ""
+    """Condition that a reader of the verdict needs, such as a baseline that was not tuned."""
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.least) or math.isnan(self.most):
+            raise ValueError("least and most are numbers, and nan is none")
+        if math.isinf(self.least) and math.isinf(self.most):
+            raise ValueError("a claim needs least, most or both")
+        if self.least > self.most:
+            raise ValueError(f"least={self.least:g}: expected at most most={self.most:g}")
+
+    @property
+    def mark(self) -> str:
+        """Return the words that every view shows beside a claim that is younger than its results."""
+        added = ["added after results"] if self.added_after_results else []
+        changed = [f"changed after results: {self.changed_after_results}"] if self.changed_after_results else []
+        return "; ".join([*added, *changed])
+
+
+STUDY = made(
+    Study, of=many(STRING), tokens=NATURAL.unless(100_000), tasks=NATURAL.unless(16), budget=NATURAL.unless(1000)
+)
+POLICIES = made(Policies, of=many(STRING), tasks=NATURAL.unless(60), draws=NATURAL.unless(8))
+CLAIM = made(
+    Claim,
+    of=STRING,
+    figure=STRING,
+    least=NUMBER.unless(-math.inf),
+    most=NUMBER.unless(math.inf),
+    added_after_results=FLAG.unless(False),
+    changed_after_results=STRING.unless(""),
+    untestable=STRING.unless(""),
+    note=STRING.unless(""),
+)
