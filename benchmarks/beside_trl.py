@@ -111,7 +111,7 @@ def our_step(
     sampling: Sampling,
     engine_as: Callable[[TorchEngine], Any] = lambda engine: engine,
 ) -> tuple[Clock, Callable[[], list[Group]]]:
-    """One step of rlx.train's loop with `hardware=cpu`: play, collate, credit, update, hand the weights on."""
+    """One step of rlx.training's loop with `hardware=cpu`: play, collate, credit, update, hand the weights on."""
     tokenizer = build_tokenizer()
     learner = TorchLearner(
         copy.deepcopy(model), optimizer=algo.optimizer, num_steps=100, needs=algo.needs, micro_batch_tokens=1024

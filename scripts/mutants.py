@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("algo", "learner", "rollout", "evaluate")
+PACKAGES = ("algo", "learner", "rollout", "evaluation")
 UNSEEN = ("learner/deepspeed.py", "learner/zero.py", "rollout/vllm/*", "*/__init__.py")
 """Files that `make test` cannot run without a GPU or another package: make test-cluster has their tests."""
 LATER = ("tests/test_train.py", "tests/test_worlds.py", "tests/test_agents.py", "tests/run", "tests/test_evaluation.py")

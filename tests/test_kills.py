@@ -33,7 +33,7 @@ CASES += [(name, not adapted) for name, adapted in CASES if name in {"a2c", "ppo
 WARM = ("warm_start=sft", "warm_start.steps=2", "warm_start.algo.num_prompts=1")
 """Where no adapters are trained, a stage comes before the run."""
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["rlx.train", "rlx.settings.compose", "rlx.learner.learner", "transformers"])
+PROCESSES.set_forkserver_preload(["rlx.training", "rlx.settings.compose", "rlx.learner.learner", "transformers"])
 
 
 @dataclass

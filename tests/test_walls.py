@@ -16,45 +16,35 @@ MAKING = sorted((ROOT / "scripts" / "nano").rglob("*.py"))
 HEAVY = {"torch", "transformers", "peft", "deepspeed", "vllm", "wandb"}
 
 FLOORS = (
-    ("regular",),
-    ("limits", "buttons", "declared", "fault", "fences", "http", "stream"),
-    ("types", "console", "fetch", "contain"),
-    ("dialect", "table"),
+    ("base",),
+    ("types",),
     ("environment",),
-    ("world", "agents"),
-    ("expert", "random_play", "retrieval"),
-    ("tool", "protocol", "record"),
-    ("env", "runs"),
+    ("protocol", "tool", "runs"),
+    ("env",),
     ("algo", "model"),
     ("hardware",),
     ("rollout", "learner"),
-    ("evaluate", "sizing"),
-    ("run", "report"),
-    ("train",),
-    ("config",),
-    ("preflight",),
-    ("launch",),
-    ("check", "gym", "view"),
+    ("evaluation",),
+    ("run",),
+    ("training",),
+    ("settings",),
+    ("plan",),
+    ("cluster", "gym"),
+    ("view",),
     ("commands",),
-    ("api", "reproduce"),
+    ("api", "lab"),
     ("cli",),
 )
 """The rooms of the house, those below first: one looks into itself and into floors below, never up or next door."""
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
 LIGHT = {
-    "contain",
-    "declared",
-    "dialect",
+    "base",
     "env",
     "environment",
     "tool",
     "protocol",
-    "world",
-    "expert",
     "types",
-    "limits",
-    "fault",
 }
 """Text and values: rooms that import none of the heavy packages."""
 
@@ -63,7 +53,7 @@ ALONE = {
     "deepspeed": "rlx/learner/deepspeed.py",
     "wandb": "rlx/runs/wandb_run.py",
     "torch.utils.tensorboard": "rlx/runs/event_files.py",
-    "typer": ("rlx/cli", "rlx/commands"),
+    "typer": ("rlx/cli", "rlx/commands", "rlx/lab/analyze.py"),
     "gymnasium": "rlx/gym/",
 }
 """Packages that one file imports, or those whose names begin so, and no others."""

@@ -6,6 +6,6 @@
     curriculum.py  tasks of every step
     choose.py      options that suit each other
 
-rlx.train calls warm.py, resume.py, pipeline.py, rehearsal.py, judge.py and closing.py; commands call serve.py,
+rlx.training calls warm.py, resume.py, pipeline.py, rehearsal.py, judge.py and closing.py; commands call serve.py,
 evaluation_run.py and stored_speech.py.
 """

@@ -105,6 +105,6 @@ def test_the_job_of_a_sweep_gives_the_objective(tmp_path: Path, monkeypatch: pyt
     import rlx.training
     from rlx.cli import train_job
 
-    monkeypatch.setattr(rlx.train, "train", lambda run: summary(0.75))
+    monkeypatch.setattr(rlx.training, "train", lambda run: summary(0.75))
     assert train_job(run_of("objective=eval/reward", folder=tmp_path)) == 0.75
     assert train_job(run_of(folder=tmp_path)) is None

@@ -93,7 +93,7 @@ def test_a_resumed_run_keeps_its_warnings(tmp_path: Path, small_run: Build, monk
         execution.warn("test tasks are training tasks")
 
     with monkeypatch.context() as patch:
-        patch.setattr(rlx.train, "rehearse", warn)
+        patch.setattr(rlx.training, "rehearse", warn)
         train(small_run(tmp_path, "steps=1"), QUIET)
     train(small_run(tmp_path, "steps=2"), QUIET)
     assert read(tmp_path)["warnings"].count("test tasks are training tasks") == 1
@@ -113,8 +113,8 @@ def test_a_run_that_is_killed_in_its_warm_start_keeps_its_warnings_and_cost(
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(rlx.train, "rehearse", warn)
-        patch.setattr(rlx.train, "try_out", die)
+        patch.setattr(rlx.training, "rehearse", warn)
+        patch.setattr(rlx.training, "try_out", die)
         with pytest.raises(MemoryError):
             train(run, QUIET)
     (folder / "summary.json").unlink()  # a process that is killed writes none

@@ -47,7 +47,7 @@ STARTING = 600.0
 """Seconds in which a package must be imported."""
 FORKING = 300.0
 """Seconds in which a process must be forked, and what it needs be prepared."""
-PACKAGE = Path(__file__).resolve().parents[1]
+PACKAGE = Path(__file__).resolve().parents[2]
 BOOT = """
 import sys
 sys.path[:] = [place for place in sys.path if place]
