@@ -7,46 +7,32 @@ same batch. The learner divides its work, and rank 0 alone writes files and prin
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from rlx.algo.parts import adapt_state, recall
+from rlx.algo.parts import recall
 from rlx.base.console import Screen, format_count
-from rlx.environment.agents import groups_of_agents
 from rlx.evaluation.evaluate import held_out
 from rlx.hardware.interrupt import InterruptedRunError
-from rlx.hardware.profile import TOLERANCE
 from rlx.hardware.pulse import nothing
-from rlx.learner.batch import Batch, collate
-from rlx.learner.comparison import check_layout
-from rlx.learner.learner import NotFiniteError
-from rlx.learner.notes import join_notes, notes_of
-from rlx.learner.returned import call_credit
-from rlx.learner.rows import rows
 from rlx.model.load import Model
 from rlx.rollout.distributed import distribute
-from rlx.rollout.measure import gpu_peak, lag_of, measure, peak_memory, with_credit_figures
-from rlx.rollout.waves import num_dropped, sample_turns
+from rlx.rollout.waves import sample_turns
 from rlx.run import curriculum
 from rlx.run.alarm import alarms_after, drift_warning
 from rlx.run.closing import show_results
 from rlx.run.ending import end, record_end
 from rlx.run.execution import (
-    AllNotes,
     Execution,
     claim,
     fetch_first,
-    keep_evidence,
-    keeps_trajectories,
     none_ahead,
     open_run,
     read_beginning,
     record_step,
-    refuse_errors,
     save_checkpoint,
     store_beginning,
 )
@@ -58,6 +44,7 @@ from rlx.run.progress import Progress
 from rlx.run.rehearsal import rehearse
 from rlx.run.resume import find_finished, lost_all, newest_of, resume, set_aside_bad
 from rlx.run.run import Run
+from rlx.run.step import CreditedBatch, StepTimer, give_credit, record, update
 from rlx.run.trainee import Trainee, build_trainee
 from rlx.run.warm import place_stage, stage_config, warm_config, warm_model
 from rlx.run.warm_result import (
@@ -138,13 +125,12 @@ def learn(execution: Execution, trainee: Trainee, label: str = "train") -> None:
         for step in range(first, run.steps):
             try:
                 execution.process.check()
-                metrics, groups, notes = take_step(execution, trainee, step, rollouts)
+                metrics, credited = take_step(execution, trainee, step, rollouts)
             except InterruptedRunError:
                 save_checkpoint(execution, trainee, step)
                 raise
-            record_step(
-                execution, trainee, step + 1, metrics | judge_on_the_way(execution, trainee, step + 1), groups, notes
-            )
+            metrics_of_all = metrics | judge_on_the_way(execution, trainee, step + 1)
+            record_step(execution, trainee, step + 1, metrics_of_all, credited.groups, credited.notes)
             advance(1, note=progress_note(run, metrics))
 
 
@@ -200,66 +186,15 @@ def prepare(run: Run, trainee: Trainee) -> Callable[[], None]:
 
 def take_step(
     execution: Execution, trainee: Trainee, step: int, rollouts: Pipeline[list[Group]]
-) -> tuple[Metrics, list[Group], AllNotes]:
-    """One update: sample, credit, learn."""
-    run, began = execution.run, time.monotonic()
-    execution.process.pulse.at(f"rollout of step {step + 1}")
-    groups = rollouts.take(step)
-    lag = {"version/lag": lag_of(groups, trainee.learner.num_updates)} if run.hardware.staleness else {}
-    refuse_errors(groups, run.max_error_share)
-    sampled = time.monotonic()
-    held = gpu_peak("rollout", run.hardware.device)
-    execution.process.pulse.at(f"update of step {step + 1}")
-    trainee.learner.beat = execution.process.pulse.beat
-    algo = recall(run.algo, execution.progress.memory)
-    own = groups_of_agents(groups, run.trained_agents)
-    collated = collate(own)
-    if trainee.learner.num_updates == 0:
-        check_layout(trainee.learner, collated, TOLERANCE[run.hardware.learner_dtype])
-    whole = trainee.learner.annotate(collated, algo.needs)
-    credited = call_credit(algo.credit, rows(own, whole))
-    batch = whole.with_credit(credited)
-    notes = take_notes(execution, trainee, groups, own, whole, batch) if keeps_trajectories(run, step + 1) else ()
-    try:
-        stats = trainee.learner.update(batch, algo.loss, algo.unit)
-    except NotFiniteError as error:
-        raise keep_evidence(execution, step, error) from error
-    updated = time.monotonic()
-    held |= gpu_peak("update", run.hardware.device)
-    known = {f"known/{name}": x for name, x in execution.progress.memory.items() if isinstance(x, float)}
-    known |= curriculum.tell(run, execution.progress.counts)
-    figures = with_credit_figures({**measure(own, run.env), **stats}, credited.metrics)
-    execution.advance(
-        memory=adapt_state(algo, execution.progress.memory, groups, figures),
-        counts=curriculum.adapt(run, execution.progress.counts, groups),
-    )
-    clock = {
-        "time/rollout": sampled - began,
-        "time/update": updated - sampled,
-        "time/step": updated - began,
-        "batch/groups": len(groups),
-        "batch/episodes": sum(len(group.trajectories) for group in groups),
-        "batch/turns": len(whole.trajectory_R),
-        "batch/tokens": whole.num_tokens,
-        "update/turns": batch.num_turns,
-        "update/selected_turns": whole.num_selected(credited, batch),
-        "rate/tokens": whole.num_tokens / (updated - began),
-        "memory/peak": peak_memory(),
-    }
-    dropped = {"batch/dropped_groups": num_dropped(groups, algo.num_prompts, algo.num_turns)} if algo.num_turns else {}
-    servers = {} if execution.process.fleet is None else execution.process.fleet.measure(execution.process.ranks)
-    return {**figures, **known, **lag, **servers, **dropped, **clock, **held}, groups, notes
-
-
-def take_notes(
-    execution: Execution, trainee: Trainee, groups: list[Group], own: list[Group], whole: Batch, batch: Batch
-) -> AllNotes:
-    """Return notes to store beside trajectories: measures of the sampling policy, and what will be trained."""
-    measured = whole.old_M or trainee.learner.measure(whole)
-    if not execution.process.ranks.is_first:
-        return ()
-    notes = notes_of(own, whole, batch, measured["entropy"], trainee.policy.speech.decode)
-    return join_notes(groups, execution.run.trained_agents, notes)
+) -> tuple[Metrics, CreditedBatch]:
+    """One update: sample, credit, learn. `step` counts from 0."""
+    timer = StepTimer(execution=execution, step=step + 1)
+    with timer.phase("rollout"):
+        groups = rollouts.take(step)
+    with timer.phase("update"):
+        credited = give_credit(execution, trainee, groups, step + 1)
+        stats = update(execution, trainee, credited, step + 1)
+    return record(execution, credited, stats, timer), credited
 
 
 def warm_up(execution: Execution, stage: Run) -> Path:

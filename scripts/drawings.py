@@ -40,10 +40,10 @@ run/trainee:Trainee.sync
 rollout/scheduler:Scheduler.run
 rollout/episode:play_episode
 rollout/episode:Scene.begin
-world:open_episode
+environment/world:open_episode
 env/countdown/countdown:Countdown.start
-environment:Episode.opening
-world:lawful
+environment/__init__:Episode.opening
+environment/world:lawful
 rollout/episode:Scene.context
 rollout/speech:Speech.context
 protocol/history:History.context
@@ -57,9 +57,9 @@ rollout/row:RequestRow.complete
 rollout/episode:Scene.act
 rollout/speech:Speech.hear
 protocol/blocks:Blocks.parse
-world:only_legal
+environment/world:only_legal
 rollout/episode:World.step
-world:step_within
+environment/world:step_within
 env/countdown/countdown:CountdownEpisode.step
 tool/python:Python.run
 rollout/episode:World.close_turn
@@ -67,7 +67,7 @@ rollout/episode:Scene.end
 algo/samplers:group_by_task
 """
 BATCH = """
-agents:groups_of_agents
+environment/agents:groups_of_agents
 learner/batch:collate
 learner/rows:decisions
 learner/learner:Learner.annotate
