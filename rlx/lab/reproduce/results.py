@@ -20,9 +20,9 @@ from math import inf, isfinite
 from pathlib import Path
 
 from rlx.base.console import one_line
-from rlx.evaluation.intervals import Estimate
 from rlx.lab.reproduce.reproduction import ReproductionError
 from rlx.runs.form import NATURAL, NUMBER, STRING, CodecError, made, many, named, parse
+from rlx.runs.summary import Estimate
 
 DIGITS = 6
 """Significant digits of a figure in the file."""
