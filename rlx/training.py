@@ -198,7 +198,7 @@ def take_step(
 
 
 def warm_up(execution: Execution, stage: Run) -> Path:
-    """Run a warm start and those before it, find it done, or resume it; return the folder of its last checkpoint."""
+    """Run or resume a warm start and those before it, unless done; return the folder of its last checkpoint."""
     execution.process.pulse.at("warm start, perhaps another run's", resting=True)
     stage = place_stage(execution, stage)
     execution.process.ranks.first(lambda: set_aside_bad(execution, stage.folder))
@@ -209,45 +209,47 @@ def warm_up(execution: Execution, stage: Run) -> Path:
         mend=execution.process.screen.say,
         waiting=waiting_for(execution.process, stage.folder),
     ):
-        record = provenance_in(stage_config(stage), stage.env)
-        own = replace(
+        stage_execution = replace(
             execution,
             run=stage,
             progress=Progress(),
-            provenance=record,
+            provenance=provenance_in(stage_config(stage), stage.env),
             dashboards=(),
             within=execution.within or execution,
         )
-        execution.process.ranks.first(lambda: set_aside_bad(own, own.checkpoints, is_bad=lost_all))
-        result = warm_rounds(execution, own, stage)
-        newest = newest_of(own)
+        execution.process.ranks.first(
+            lambda: set_aside_bad(stage_execution, stage_execution.checkpoints, is_bad=lost_all)
+        )
+        result = warm_rounds(execution, stage_execution, stage)
+        newest = newest_of(stage_execution)
     if stage.config == getattr(execution.run.before(), "config", None) and not result.speaks:
         execution.warn(advice(result))
     assert newest is not None
     return newest
 
 
-def warm_rounds(execution: Execution, own: Execution, stage: Run) -> WarmResult:
+def warm_rounds(execution: Execution, stage_execution: Execution, stage: Run) -> WarmResult:
     """Learn for the stage's steps, doubled while its policy does not speak or earns nothing; return the last result."""
     before: WarmResult | None = None
     start: Model | None = None
+    screen = execution.process.screen
     for part in rounds_of_warm(stage):
-        own.run, done = part, own.process.ranks.first(lambda: last_step(own))
-        result = stored_result(own, part) if done >= part.steps else None
+        stage_execution.run, done = part, stage_execution.process.ranks.first(lambda: last_step(stage_execution))
+        result = stored_result(stage_execution, part) if done >= part.steps else None
         if result is None and done > part.steps:
             continue  # it was extended before, and what was stored of it is lost
         if result is None:
             start = start or warm_model(stage, partial(warm_up, execution))
             why = "" if before is None else f"the policy does not {before.lack} yet, and its loss still falls: "
-            own.process.screen.say(f"{why}warm start of {format_count(part.steps, 'step')}, kept in {part.folder}")
+            screen.say(f"{why}warm start of {format_count(part.steps, 'step')}, kept in {part.folder}")
             with stage_of(execution, part, start) as trainee:
-                learn(own, trainee, label="warm start")
-                result = try_out(own, part, trainee)
-            own.process.screen.say(f"warm start: {result}")
+                learn(stage_execution, trainee, label="warm start")
+                result = try_out(stage_execution, part, trainee)
+            screen.say(f"warm start: {result}")
         else:
-            made = own.process.ranks.first(lambda: in_words(time_of(own.checkpoints)))
-            where = f"found in {part.folder}, made {made}"
-            own.process.screen.say(f"warm start of {format_count(part.steps, 'step')}, {where}: {result}")
+            age = stage_execution.process.ranks.first(lambda: in_words(time_of(stage_execution.checkpoints)))
+            where = f"found in {part.folder}, made {age}"
+            screen.say(f"warm start of {format_count(part.steps, 'step')}, {where}: {result}")
         if not goes_on(before, result):
             return result
         before = result

@@ -77,20 +77,20 @@ def give_credit(execution: Execution, trainee: Trainee, groups: list[Group], ste
     collated = collate(agent_groups)
     if trainee.learner.num_updates == 0:
         check_layout(trainee.learner, collated, TOLERANCE[run.hardware.learner_dtype])
-    whole = trainee.learner.annotate(collated, algo.needs)
-    credited = call_credit(algo.credit, rows(agent_groups, whole))
-    batch = whole.with_credit(credited)
+    annotated = trainee.learner.annotate(collated, algo.needs)
+    credited = call_credit(algo.credit, rows(agent_groups, annotated))
+    batch = annotated.with_credit(credited)
     is_kept = keeps_trajectories(run, step)
     return CreditedBatch(
         groups=groups,
         agent_groups=agent_groups,
         batch=batch,
-        num_tokens=whole.num_tokens,
-        num_rows=len(whole.trajectory_R),
-        num_selected=whole.num_selected(credited, batch),
+        num_tokens=annotated.num_tokens,
+        num_rows=len(annotated.trajectory_R),
+        num_selected=annotated.num_selected(credited, batch),
         lag={"version/lag": lag_of(groups, trainee.learner.num_updates)} if run.hardware.staleness else {},
         credit_metrics=credited.metrics,
-        notes=take_notes(execution, trainee, groups, agent_groups, whole, batch) if is_kept else (),
+        notes=take_notes(execution, trainee, groups, agent_groups, annotated, batch) if is_kept else (),
     )
 
 
@@ -104,14 +104,14 @@ def take_notes(
     trainee: Trainee,
     groups: Sequence[Group],
     agent_groups: Sequence[Group],
-    whole: Batch,
+    annotated: Batch,
     batch: Batch,
 ) -> AllNotes:
     """Return notes to store beside trajectories: measures of the sampling policy, and what will be trained."""
-    measured = whole.old_M or trainee.learner.measure(whole)
+    measured = annotated.old_M or trainee.learner.measure(annotated)
     if not execution.process.ranks.is_first:
         return ()
-    notes = notes_of(agent_groups, whole, batch, measured["entropy"], trainee.policy.speech.decode)
+    notes = notes_of(agent_groups, annotated, batch, measured["entropy"], trainee.policy.speech.decode)
     return join_notes(groups, execution.run.trained_agents, notes)
 
 
@@ -128,8 +128,8 @@ def record(execution: Execution, credited: CreditedBatch, stats: Metrics, timer:
     """Return a step's metrics, and let algorithm and curriculum adapt to them."""
     run, process, groups = execution.run, execution.process, credited.groups
     algo, memory = algorithm_now(execution), execution.progress.memory
-    known = {f"known/{name}": value for name, value in memory.items() if isinstance(value, float)}
-    known |= curriculum.tell(run, execution.progress.counts)
+    state_metrics = {f"known/{name}": value for name, value in memory.items() if isinstance(value, float)}
+    state_metrics |= curriculum.tell(run, execution.progress.counts)
     figures = with_credit_figures({**measure(credited.agent_groups, run.env), **stats}, credited.credit_metrics)
     execution.advance(
         memory=adapt_state(algo, memory, groups, figures),
@@ -146,4 +146,12 @@ def record(execution: Execution, credited: CreditedBatch, stats: Metrics, timer:
     }
     dropped = {"batch/dropped_groups": num_dropped(groups, algo.num_prompts, algo.num_turns)} if algo.num_turns else {}
     servers = {} if process.fleet is None else process.fleet.measure(process.ranks)
-    return {**figures, **known, **credited.lag, **servers, **dropped, **counts, **timer.metrics(credited.num_tokens)}
+    return {
+        **figures,
+        **state_metrics,
+        **credited.lag,
+        **servers,
+        **dropped,
+        **counts,
+        **timer.metrics(credited.num_tokens),
+    }
