@@ -104,7 +104,7 @@ def words_of(command: str, folder: Path) -> list[str]:
         "tokens": ["show", str(folder), "1", "--tokens"],
         "list": ["show", str(folder), "--list"],
         "export": ["view", str(folder), "--export", str(folder / "page.html")],
-        "sweep": ["sweep-table", str(folder)],
+        "sweep": ["compare", str(folder), "--table"],
         "resume": ["resume", str(folder), "steps=2"],
         "eval": ["eval", f"run={folder}", "evaluate.num_samples=1", "evaluate.ks=[1]"],
     }[command]

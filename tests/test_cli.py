@@ -29,7 +29,7 @@ def rlx(*words: str, cwd: Path = ROOT, **environ: str) -> subprocess.CompletedPr
 def test_help_names_every_command() -> None:
     done = rlx("--help")
     assert done.returncode == 0
-    for name in ("train", "eval", "plan", "list", "data", "play", "check", "replay", "sweep-table"):
+    for name in ("train", "eval", "plan", "list", "data", "play", "check", "replay", "compare"):
         assert f"  {name} " in done.stdout
 
 
@@ -154,7 +154,7 @@ def test_list_shows_a_line_for_every_option(rlx_here: Command) -> None:
         (["eval", "run=/nowhere"], ["/nowhere", "run folder"]),
         (["keys", "algo.lr"], ["'algo.lr'", "algo.optimizer.lr"]),
         (["replay", "docs"], ["docs", "run folder"]),
-        (["sweep-table", "conf"], ["conf", "no runs"]),
+        (["compare", "conf", "--table"], ["conf", "no runs"]),
         (["list", "env", "-cd", "/nowhere"], ["-cd /nowhere:"]),
         (["list", "envs"], ["'envs'", "env"]),
         (["data", "--num", "0"], ["'--num'"]),
@@ -268,7 +268,7 @@ def test_the_sweep_table_has_a_row_a_run_and_a_column_for_what_varies(rlx_here: 
         "cost": {"tokens": 1, "tool_calls": 1, "seconds": 1.0, "device_hours": 0.0},
     }
     (tmp_path / "1" / "summary.json").write_text(json.dumps(summary))
-    shown = rlx_here("sweep-table", str(tmp_path), COLUMNS="120").stdout
+    shown = rlx_here("compare", str(tmp_path), "--table", COLUMNS="120").stdout
     assert "lambda_call" in shown
     assert "0.05" in shown
     assert "[40.0,60.0]" in shown

@@ -11,7 +11,7 @@ import pytest
 
 from rlx import cli
 from rlx.base.console import Screen
-from rlx.commands import look
+from rlx.commands import follow
 from rlx.commands.last_words import one_line_of
 from rlx.training import train
 
@@ -40,7 +40,7 @@ READS = {
     "replay": ("config.yaml", "trajectories/eval-2.jsonl"),
     "status": ("config.yaml", "metrics.jsonl", "summary.json", ".lock"),
     "compare": ("trajectories/eval-2.jsonl",),
-    "sweep-table": ("config.yaml", "summary.json"),
+    "compare --table": ("config.yaml", "summary.json"),
 }
 """What each command reads."""
 
@@ -75,9 +75,9 @@ COMMANDS: dict[str, Callable[[Path, Build], Any]] = {
     "longer": lambda run, build: train(build(run, "steps=3"), Screen()),
     "eval": lambda run, build: cli.evaluate([f"run={run}", "evaluate.num_tasks=1", "evaluate.num_samples=2"]),
     "replay": lambda run, build: cli.replay(run),
-    "status": lambda run, build: look.status(run.parent),
-    "compare": lambda run, build: look.compare(run, run),
-    "sweep-table": lambda run, build: look.sweep_table(run.parent),
+    "status": lambda run, build: follow.status(run.parent),
+    "compare": lambda run, build: follow.compare(run, run),
+    "compare --table": lambda run, build: follow.compare(run.parent, table=True),
 }
 
 

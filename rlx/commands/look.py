@@ -11,10 +11,7 @@ from rlx.commands.parts import (
     AFTER,
     BEFORE,
     MIXED,
-    AsJson,
-    Columns,
     ConfigDir,
-    Folder,
     WithDefault,
     Words,
     complete_words,
@@ -240,56 +237,3 @@ def cache(
         typer.confirm("Remove them?", abort=True)
     removed, messages = clear(entries)
     show("\n".join([*messages, f"removed {len(removed)}, {megabytes(sum(entry.num_bytes for entry in removed))}"]))
-
-
-@commands.command(name="sweep-table", rich_help_panel=AFTER)
-def sweep_table(
-    folder: Folder,
-    columns: Columns = "",
-    each: Annotated[bool, typer.Option("--each", help="A row per run, no means over seeds.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """The runs of a sweep: their settings and results.
-
-    Runs that differ in their seeds alone share a row, their mean. --json has every run with all its figures.
-    """
-    from rlx.commands.output import show_json, show_tables
-    from rlx.evaluation.sweep import read_sweep
-    from rlx.evaluation.sweep_table import sweep_table, sweep_values
-
-    members = read_sweep(folder)
-    show_json(sweep_values(members)) if as_json else show_tables([sweep_table(members, columns, each=each)])
-
-
-@commands.command(rich_help_panel=AFTER)
-def status(
-    folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Of runs, or of one.")] = Path("outputs"),
-    as_json: AsJson = False,
-) -> None:
-    """The runs below a folder: state, step, rate, time left, job."""
-    from rlx.commands.output import show_json, show_tables
-    from rlx.commands.status import status_table, status_values
-
-    show_json(status_values(folder)) if as_json else show_tables([status_table(folder)])
-
-
-@commands.command(rich_help_panel=AFTER)
-def compare(
-    ours: Folder,
-    theirs: Annotated[Path | None, typer.Argument(exists=True, file_okay=False, help="Another, or its start.")] = None,
-    columns: Columns = "",
-    as_json: AsJson = False,
-) -> None:
-    """Compare a run with another, or with its own start, by problem.
-
-    Both are shown with the gain and 95% intervals. A folder of runs that differ in their seeds alone stands for their
-    mean. With one folder: the run over its start and over the untrained model.
-    """
-    from rlx.commands.output import show_json, show_tables
-    from rlx.evaluation.compare import find_gains, gain_tables, gain_values
-
-    gains = find_gains(ours, theirs)
-    if as_json:
-        show_json([gain_values(gain) for gain in gains])
-    else:
-        show_tables([table for gain in gains for table in gain_tables(gain, columns)])

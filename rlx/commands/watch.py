@@ -1,4 +1,4 @@
-"""`rlx watch`: the runs below a folder as they go on, on a terminal or as plain lines.
+"""`rlx status --watch`: the runs below a folder as they go on, on a terminal or as plain lines.
 
 It imports nothing heavy, changes nothing, and reads a run again only if something in its folder changed.
 """

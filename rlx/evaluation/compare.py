@@ -118,7 +118,7 @@ def refuse_mixture(folder: Path, runs: Sequence[StoredRun]) -> None:
         told = ", ".join(keys[:5]) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
         raise EvaluateError(
             f"{folder} holds runs that differ in more than the seed ({told}): no mean of them is taken. Compare one of "
-            f"them, such as {runs[0].folder}, or see all with `rlx sweep-table {folder}`"
+            f"them, such as {runs[0].folder}, or see all with `rlx compare {folder} --table`"
         )
 
 

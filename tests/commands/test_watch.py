@@ -1,4 +1,4 @@
-"""`rlx watch`: what is shown of runs as they go on, without a clock and without a terminal."""
+"""`rlx status --watch`: what is shown of runs as they go on, without a clock and without a terminal."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def test_a_sparkline_rises_and_falls() -> None:
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_command_with_code_0_and_nothing_on_stderr(tmp_path: Path, signum: int) -> None:
     make_run(tmp_path / "a", 0.5)
-    command = [sys.executable, "-m", "rlx", "watch", str(tmp_path), "--every", "60"]
+    command = [sys.executable, "-m", "rlx", "status", str(tmp_path), "--watch", "--every", "60"]
     process = subprocess.Popen(
         command,
         cwd=ROOT,
