@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from rlx import training as program
 from rlx.algo.parts import Sampler
 from rlx.base.console import Screen
 from rlx.hardware.interrupt import InterruptedRunError
 from rlx.model.load import load_model, load_tokenizer
 from rlx.rollout.remote.server import RolloutServer
+from rlx.run import step as program
 from rlx.run.evaluation_run import evaluate_run
 from rlx.run.trainee import build_engine
 from rlx.runs.track import is_clock

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rlx import __version__
+from rlx.runs.folder import MARK
 from tests.errors import assert_mistake
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -258,7 +259,7 @@ def test_completion_knows_groups_options_and_keys(rlx_here: Command, line: str, 
 def test_the_sweep_table_has_a_row_a_run_and_a_column_for_what_varies(rlx_here: Command, tmp_path: Path) -> None:
     for name, cost in (("0", 0.0), ("1", 0.05)):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "config.yaml").write_text(f"seed: 0\nenv:\n  lambda_call: {cost}\n")
+        (tmp_path / name / "config.yaml").write_text(f"{MARK}seed: 0\nenv:\n  lambda_call: {cost}\n")
     summary = {
         "status": "finished",
         "metrics": {"eval/pass@1": {"value": 0.5, "low": 0.4, "high": 0.6}},

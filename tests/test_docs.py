@@ -22,7 +22,7 @@ MEASURED = (
     "protocol/final_answer.py",
     "run/fleet.py",
     "run/execution.py",
-    "train.py",
+    "run/step.py",
 )
 """Where metrics are named."""
 

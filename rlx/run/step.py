@@ -62,9 +62,10 @@ class StepTimer:
         self.peaks |= gpu_peak(name, self.execution.run.hardware.device)
 
     def metrics(self, num_tokens: int) -> Metrics:
-        seconds = sum(self.seconds.values())
-        phases = {f"time/{name}": value for name, value in self.seconds.items()}
-        return {**phases, "time/step": seconds, "rate/tokens": num_tokens / seconds, **self.peaks}
+        rollout, update = self.seconds["rollout"], self.seconds["update"]
+        seconds = rollout + update
+        times = {"time/rollout": rollout, "time/update": update, "time/step": seconds}
+        return {**times, "rate/tokens": num_tokens / seconds, **self.peaks}
 
 
 def give_credit(execution: Execution, trainee: Trainee, groups: list[Group], step: int) -> CreditedBatch:

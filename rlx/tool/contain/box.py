@@ -265,7 +265,7 @@ def box(
 
 def contained_by() -> str:
     """Return what contains processes on this machine; RefusedError where nothing can."""
-    trial = Box(str(PACKAGE / "contain" / "trial.py"))
+    trial = Box(str(Path(__file__).with_name("trial.py")))
     try:
         return f"{trial.know()['by']}, seccomp and limits"
     finally:
