@@ -29,15 +29,8 @@ from tests.strange_runs import LOOKS, REPLACEMENTS, RUNS
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = (
-    *("rlx/runs/", "rlx/run/", "rlx/evaluation/", "rlx/view/report/", "rlx/view/", "rlx/commands/", "rlx/cluster/"),
-    *(
-        "rlx/runs/",
-        "rlx/tool/retrieval/",
-        "rlx/learner/",
-        "rlx/lab/reproduce/",
-        "rlx/hardware/pulse.py",
-        "rlx/base/console.py",
-    ),
+    *("rlx/runs/", "rlx/run/", "rlx/evaluation/", "rlx/view/", "rlx/commands/", "rlx/cluster/", "rlx/learner/"),
+    *("rlx/tool/retrieval/", "rlx/lab/reproduce/", "rlx/hardware/pulse.py", "rlx/base/console.py"),
     *("rlx/api.py", "rlx/training.py", "rlx/model/expand.py"),
 )
 """Modules that read or write runs, indexes or caches."""
@@ -82,11 +75,15 @@ ALLOWED = {
         ".open": "code",
         "read_text": "an installed distribution's metadata",
     },
+    "rlx/cluster/check/remains.py": {"read_text": "/proc"},
+    "rlx/cluster/check/selftest.py": {"mkdir": "a temporary folder of the check's own"},
+    "rlx/cluster/check/trial.py": {"read_text": "/proc", "read_bytes": "/proc"},
     "rlx/lab/reproduce/files.py": {"read_text": SHIPPED},
     "rlx/lab/reproduce/measurements.py": {"mkdir": "the reproduction's folder itself"},
     "rlx/tool/retrieval/build.py": {"open": "the user's pages", "mkdir": "the index's folder itself"},
     "rlx/tool/retrieval/store.py": {"memmap": "of an open file"},
     "rlx/run/warm.py": {"shutil": "the user's own cache"},
+    "rlx/view/report/page.py": {"read_text": SHIPPED},
     "rlx/view/export.py": {"read_text": SHIPPED},
     "rlx/view/search.py": {"mkdir": "the user's own cache"},
     "rlx/view/server.py": {"read_bytes": SHIPPED},

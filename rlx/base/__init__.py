@@ -1,1 +1,1 @@
-"""What every other room builds on: limits, files, text, the terminal."""
+"""Ground floor of the package: limits, files, text, the terminal."""

@@ -12,6 +12,7 @@ from rlx.commands.last_words import one_line_of
 from rlx.evaluation.compare import find_gains
 from rlx.evaluation.intervals import mean_of
 from rlx.evaluation.passk import UnpairedError, compare, pass_at_k, require_same_tasks
+from rlx.runs.folder import MARK
 from rlx.runs.store import save
 from rlx.types import Group, Task, Trajectory
 from tests.errors import raises_naming
@@ -77,7 +78,7 @@ def test_runs_on_other_tasks_are_told_apart_in_one_line(tmp_path: Path) -> None:
     task, other = (Task(id=name, prompt=(), data={}) for name in ("a", "b\n"))
     for folder, asked in ((tmp_path / "ours", task), (tmp_path / "theirs", other)):
         (folder / "trajectories").mkdir(parents=True)
-        (folder / "config.yaml").write_text("evaluate: {ks: [1]}\n")
+        (folder / "config.yaml").write_text(f"{MARK}evaluate: {{ks: [1]}}\n")
         (folder / "trajectories" / "eval-mine.jsonl").write_text("not a run's")
         episode = Trajectory(task=asked, sample=0, turns=(), status="done", success=False, error="")
         save(folder / "trajectories" / "eval-8.jsonl", [Group(task=asked, trajectories=(episode,))], max_rounds=8)

@@ -20,6 +20,7 @@ from math import inf, isfinite
 from pathlib import Path
 
 from rlx.base.console import one_line
+from rlx.base.regular import read_bounded
 from rlx.lab.reproduce.reproduction import ReproductionError
 from rlx.runs.form import NATURAL, NUMBER, STRING, CodecError, made, many, named, parse
 from rlx.runs.summary import Estimate
@@ -133,7 +134,7 @@ def to_json(results: Results) -> str:
 def read_results(path: Path) -> Results:
     """Return the results in a file; ReproductionError with one line that names the file."""
     try:
-        results: Results = RESULTS.read(parse(path.read_bytes()), "results")
+        results: Results = RESULTS.read(parse(read_bounded(path)), "results")
     except (OSError, CodecError, ValueError) as error:
         raise ReproductionError(f"{path}: {one_line(str(error), 200)}") from None
     return results
