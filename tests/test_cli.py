@@ -182,7 +182,6 @@ def test_hydra_shows_the_job_resolved() -> None:
     assert done.returncode == 0
     assert "seed: 7" in done.stdout
     assert "${" not in done.stdout
-    assert "rlx-sweeps" in rlx("train", "--info", "searchpath").stdout
 
 
 def test_plan_tells_memory_steps_and_the_command(rlx_here: Command) -> None:

@@ -134,7 +134,7 @@ def test_only_the_configuration_knows_hydra() -> None:
     users = {
         name_of(file) for file in FILES for module in imports(file) if module.split(".")[0] in ("hydra", "omegaconf")
     }
-    names = ("arms", "auto", "compose", "explain", "in_process", "presets", "repository", "resolvers", "saved", "words")
+    names = ("arms", "auto", "compose", "explain", "in_process", "presets", "resolvers", "saved", "source", "words")
     assert users <= {f"rlx/settings/{name}.py" for name in names}
 
 

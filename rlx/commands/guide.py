@@ -63,7 +63,6 @@ Options:
   -cd, --config-dir DIR A folder of options of your own, searched first.
   --cfg job             Show the configuration and start nothing; --resolve
                         follows its references.
-  --hydra-help          The other options, which are Hydra's.
   --help                Show this message and exit.
 """
 

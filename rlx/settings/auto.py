@@ -1,5 +1,5 @@
-"""Compose a configuration whose `protocol`, `sampling` and `warm_start` are `auto`: Hydra's loader, with the options
-that suit the rest of the configuration added to the overrides.
+"""Compose a configuration whose `protocol`, `sampling` and `warm_start` are `auto`: a loader in front of Hydra's, which
+adds the options that suit the rest of the configuration to the overrides.
 
     overrides ──peek──> env, algo, model ──rlx.run.choose──> protocol=boxed sampling=long warm_start=none ──> compose
 
@@ -8,17 +8,16 @@ An option that the command line or a config file names is kept. A sweep chooses 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from hydra._internal import hydra as hydra_main
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.config_repository import IConfigRepository
+from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_search_path import ConfigSearchPath
-from hydra.core.default_element import ResultDefault
+from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
+from hydra.plugins.config_source import ConfigSource
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
@@ -32,17 +31,15 @@ from rlx.settings.explain import ROOT
 from rlx.settings.folders import read_option
 from rlx.settings.presets import (
     NO_PRESETS,
-    PresetRepository,
     Presets,
     brought_along,
     named_places,
     preset_paths,
     preset_values,
-    preset_words,
     replaced_places,
 )
-from rlx.settings.repository import Repository
 from rlx.settings.signature import signature
+from rlx.settings.source import GLOBAL, FolderSource, omit
 from rlx.settings.words import first_words, parse_overrides, values_of
 
 AUTO = "auto"
@@ -51,15 +48,49 @@ NEEDED = ("env", "algo", "model")
 """Parts of a configuration that the choice follows from."""
 
 
-class AutoLoader(ConfigLoaderImpl):
-    """Hydra's loader; what it composes names no option `auto`, no arm, and no preset's values below options that
-    others have replaced."""
+class AutoLoader(ConfigLoader):
+    """Loader in front of Hydra's: the configurations that it composes name no option `auto`, no arm, and no preset's
+    values below options that others have replaced."""
 
-    def __init__(self, config_search_path: ConfigSearchPath) -> None:
-        super().__init__(config_search_path)
-        self.repository = Repository(config_search_path)
+    def __init__(self, inner: ConfigLoader) -> None:
+        self.inner = inner
+        sources = (source for source in inner.get_sources() if isinstance(source, FolderSource))
+        self.source = next(source for source in sources if source.provider == "main")
         self.choices: dict[tuple[str, ...], list[Choice]] = {}
         self.presets: dict[tuple[str, ...], Presets | None] = {}
+
+    def get_search_path(self) -> ConfigSearchPath:
+        """Return the search path of Hydra's loader."""
+        return self.inner.get_search_path()
+
+    def get_sources(self) -> list[ConfigSource]:
+        """Return the sources of Hydra's loader."""
+        return self.inner.get_sources()
+
+    def list_groups(self, parent_name: str) -> list[str]:
+        """Return the groups within a group."""
+        return self.inner.list_groups(parent_name)
+
+    def get_group_options(
+        self,
+        group_name: str,
+        results_filter: ObjectType | None = ObjectType.CONFIG,
+        config_name: str | None = None,
+        overrides: list[str] | None = None,
+    ) -> list[str]:
+        """Return the options of a group."""
+        return self.inner.get_group_options(group_name, results_filter, config_name, overrides)
+
+    def compute_defaults_list(self, config_name: str | None, overrides: list[str], run_mode: RunMode) -> Any:
+        """Return the files that Hydra's loader would merge."""
+        return self.inner.compute_defaults_list(config_name, overrides, run_mode)
+
+    def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
+        """Compose one job of a sweep; times in it are the sweep's."""
+        overrides = [*master_config.hydra.overrides.hydra, *sweep_overrides]
+        config = self.load_configuration(master_config.hydra.job.config_name, overrides, RunMode.RUN)
+        OmegaConf.copy_cache(from_config=master_config, to_config=config)
+        return config
 
     def load_configuration(
         self,
@@ -73,7 +104,7 @@ class AutoLoader(ConfigLoaderImpl):
         on to its jobs, without the options that are chosen here."""
         spelled = self.spell(config_name, overrides)
         words = self.complete(config_name, spelled)
-        config = super().load_configuration(config_name, words, run_mode, from_shell, validate_sweep_overrides)
+        config = self.load(config_name, words, run_mode, from_shell, validate_sweep_overrides)
         chosen = words[len(without_auto(spelled)) :] if run_mode == RunMode.MULTIRUN else []
         hidden = {*chosen, *spelled} - {*overrides}
         with open_dict(config.hydra):
@@ -83,27 +114,29 @@ class AutoLoader(ConfigLoaderImpl):
             config.hydra.overrides.task = [*arms, *(word for word in task if word not in hidden)]
         return config
 
-    def _compose_config_from_defaults_list(self, defaults: list[ResultDefault], repo: IConfigRepository) -> DictConfig:
+    def load(self, config_name: str | None, words: list[str], run_mode: RunMode, *checks: bool) -> DictConfig:
         """Compose without the values of presets below options that others have replaced."""
-        root = next((str(default.config_path) for default in defaults if default.primary), "")
-        presets = self.alone(root, preset_words(defaults, root))
-        if presets is not None:
-            places = replaced_places(defaults, presets.defaults, presets.named)
-            repo = PresetRepository(repo, presets.paths, places)
-        return super()._compose_config_from_defaults_list(defaults, repo)
+        single = [override for override in parse_overrides(words) if not override.is_sweep_override()]
+        presets = self.find_presets(config_name, single)
+        if not presets.paths:
+            return self.inner.load_configuration(config_name, words, run_mode, *checks)
+        defaults = self.inner.compute_defaults_list(config_name, words, run_mode).defaults
+        places = replaced_places(defaults, presets.defaults, presets.named)
+        with omit(dict.fromkeys(presets.paths, places)):
+            return self.inner.load_configuration(config_name, words, run_mode, *checks)
 
     def alone(self, config_name: str | None, words: tuple[str, ...]) -> Presets | None:
         """Return the presets that these words name; None for none, and while they are composed themselves."""
         if words and words not in self.presets:
             self.presets[words] = None
-            composed = self.compute_defaults_list(str(config_name), self.complete(config_name, words), RunMode.RUN)
+            composed = self.inner.compute_defaults_list(config_name, self.complete(config_name, words), RunMode.RUN)
             paths = preset_paths(composed.defaults)
             self.presets[words] = Presets(
                 paths=paths,
-                named=frozenset(named_places(self.repository, paths)),
+                named=frozenset(named_places(self.source, paths)),
                 defaults=tuple(composed.defaults),
                 options=dict(composed.overrides.known_choices),
-                values=preset_values(self.repository, paths),
+                values=preset_values(self.source, paths),
             )
         return self.presets.get(words)
 
@@ -115,7 +148,7 @@ class AutoLoader(ConfigLoaderImpl):
             return list(overrides)
         presets = self.find_presets(config_name, parsed)
         spelled = spell_arms(parsed, presets)
-        return [*spelled, *brought_along(parse_overrides(spelled), presets, self.repository)]
+        return [*spelled, *brought_along(parse_overrides(spelled), presets, self.source)]
 
     def find_presets(self, config_name: str | None, overrides: Sequence[Override]) -> Presets:
         """Return the presets that the overrides name."""
@@ -160,7 +193,7 @@ class AutoLoader(ConfigLoaderImpl):
         for words in (rest, [override for override in rest if self.is_option(override)]):
             with suppress(HydraException, OmegaConfBaseException, ConfigError, OSError, ValueError, TypeError):
                 lines = [override.input_line or "" for override in words]
-                return choose_options(super().load_configuration(config_name, lines, RunMode.RUN))
+                return choose_options(self.load(config_name, lines, RunMode.RUN))
         return []
 
     def is_preset(self, override: Override) -> bool:
@@ -168,12 +201,14 @@ class AutoLoader(ConfigLoaderImpl):
         if not override.is_add() or override.package is not None:
             return False
         group, _, option = values_of(override)[0].lstrip("+").partition("=")
-        loaded = self.repository.load_config(f"{group}/{option}")
-        return loaded is not None and loaded.header.get("package") == "_global_"
+        path = f"{group}/{option}"
+        return self.source.is_config(path) and self.source.parse(path).header.get("package") == GLOBAL
 
     def is_option(self, override: Override) -> bool:
         """Tell whether an override chooses an option of a config group."""
-        return override.package is not None or self.repository.group_exists(override.key_or_group)
+        return override.package is not None or any(
+            source.is_group(override.key_or_group) for source in self.get_sources()
+        )
 
 
 def choose_options(config: DictConfig) -> list[Choice]:
@@ -228,13 +263,3 @@ def is_rest(override: Override) -> bool:
 def without_auto(overrides: Sequence[str]) -> list[str]:
     """Leave out `protocol=auto` and the like, beside which Hydra takes no other option."""
     return [word for word in overrides if word not in {f"{group}={AUTO}" for group in GROUPS}]
-
-
-@contextmanager
-def auto_loader() -> Iterator[None]:
-    """Have Hydra make loaders of this kind."""
-    before, hydra_main.ConfigLoaderImpl = hydra_main.ConfigLoaderImpl, AutoLoader  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        hydra_main.ConfigLoaderImpl = before  # type: ignore[attr-defined]

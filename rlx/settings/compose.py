@@ -6,18 +6,15 @@ from __future__ import annotations
 import argparse
 import functools
 import logging
-import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hydra._internal.hydra import Hydra
-from hydra._internal.utils import create_config_search_path
-from hydra.core.config_search_path import SearchPathQuery
+from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.plugins.completion_plugin import DefaultCompletionPlugin
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
@@ -30,16 +27,16 @@ from rlx.run.run import Run
 from rlx.runs.folder import refuse_irregular, refuse_place, reserve_folder
 from rlx.settings import resolvers
 from rlx.settings.arms import ARM
-from rlx.settings.auto import AutoLoader, auto_loader
+from rlx.settings.auto import AutoLoader
 from rlx.settings.build import build_part, build_run, build_value
 from rlx.settings.check import ConfigError
 from rlx.settings.explain import COMPOSE_ERRORS, HYDRA_ERRORS, ROOT, check_tree, explain, to_tree
-from rlx.settings.folders import list_groups, list_options, shipped_folder
+from rlx.settings.folders import config_folders, list_groups, list_options, shipped_folder
 from rlx.settings.keys import Source
+from rlx.settings.source import SEARCHED
 from rlx.settings.words import (
     check_sweeper,
     one_line,
-    options_last,
     parse_overrides,
     parse_words,
     quote,
@@ -63,7 +60,6 @@ __all__ = [
 ]
 
 LAUNCHER, SWEEPER = "hydra/launcher", "hydra/sweeper"
-SHOWING = ("info", "help", "hydra_help", "shell_completion")
 REFERENCE = "${"
 """Begin of a reference to a key, in a text that is not resolved yet."""
 
@@ -98,41 +94,35 @@ def accept(run: Run, here: bool) -> None:
     """Accept any run."""
 
 
-def launch(words: Sequence[str], job: Job, check: Check = accept) -> Any:
+def launch(words: Sequence[str], job: Job, check: Check = accept) -> None:
     """Check every configuration the words mean, then let Hydra run `job` on each: once, or for all of a multirun. One
     that `--cfg` shows may be of another machine."""
-    import hydra
-
-    words = spell_mixtures(words)
-    arguments = parse_words(words)
-    if not any(getattr(arguments, name) for name in SHOWING):
-        with open_loader(arguments.config_dir) as loader:
-            check_words(loader, arguments, accept if arguments.cfg else check)
-            words = name_folder(loader, words, arguments)
-        words = quiet_others(as_sweep_of_one(words, arguments), arguments)
-    program, sys.argv = sys.argv, [sys.argv[0], *options_last(words)]
+    arguments = parse_words(spell_mixtures(words))
     logging.getLogger("alembic").setLevel(logging.WARNING)  # optuna's: it tells of every plugin of its own
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Errors reach us, who tell them in one line, instead of being printed there.
-    decorate = hydra.main(version_base="1.3", config_path=str(shipped_folder("conf")), config_name=ROOT)
-    try:
-        with auto_loader():
-            return decorate(functools.partial(run_job, job))()
-    except Unwind as unwind:
-        raise unwind.error from None
-    except HYDRA_ERRORS as error:
-        raise ConfigError(one_line(error)) from error
-    finally:
-        sys.argv = program
+    with open_loader(arguments.config_dir) as loader:
+        check_words(loader, arguments, accept if arguments.cfg else check)
+        hydra: Any = GlobalHydra.instance().hydra
+        if arguments.cfg:
+            return hydra.show_cfg(ROOT, arguments.overrides, arguments.cfg, package=None, resolve=arguments.resolve)
+        overrides, is_sweep = as_sweep_of_one(quiet_others(name_folder(loader, arguments), arguments), arguments)
+        start, mode = (hydra.multirun, RunMode.MULTIRUN) if is_sweep else (hydra.run, RunMode.RUN)
+        try:
+            start(ROOT, functools.partial(run_job, job), [*overrides, f"hydra.mode={mode.name}"])
+        except Unwind as unwind:
+            raise unwind.error from None
+        except HYDRA_ERRORS as error:
+            raise ConfigError(one_line(error)) from error
 
 
-def name_folder(loader: AutoLoader, words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
+def name_folder(loader: AutoLoader, arguments: argparse.Namespace) -> list[str]:
     """Make the folder of a run or a sweep, where its name is the time, and name it: two that start in the same second
     get two. Of several processes only the first does."""
-    if arguments.cfg or find_place().rank:
-        return list(words)
+    if find_place().rank:
+        return list(arguments.overrides)
     kind = "sweep" if arguments.multirun else "run"
     name, folder = folder_named(loader, first_case(loader, arguments), kind)
-    return [*words, f"hydra.{kind}.dir={quote(reserve_folder(folder))}"] if "${now:" in name else list(words)
+    named = [f"hydra.{kind}.dir={quote(reserve_folder(folder))}"] if "${now:" in name else []
+    return [*arguments.overrides, *named]
 
 
 def folder_named(loader: AutoLoader, overrides: Sequence[str], kind: str) -> tuple[str, str]:
@@ -143,21 +133,22 @@ def folder_named(loader: AutoLoader, overrides: Sequence[str], kind: str) -> tup
     return str(written["dir"]), str(config.hydra[kind].dir)  # type: ignore[index, call-overload]
 
 
-def quiet_others(words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
+def quiet_others(overrides: Sequence[str], arguments: argparse.Namespace) -> list[str]:
     """Let only the first of several processes make the run's folder: the others' clocks would name another one."""
     if find_place(slurm=False).size > 1 and arguments.multirun:
         raise ConfigError("-m cannot go with torchrun: sweep with hydra/launcher=slurm, or start each run by itself")
-    return list(words) if find_place().rank == 0 else [*words, "hydra.run.dir=.", "hydra.output_subdir=null"]
+    return [*overrides] if find_place().rank == 0 else [*overrides, "hydra.run.dir=.", "hydra.output_subdir=null"]
 
 
-def as_sweep_of_one(words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
-    """A single run with a launcher as a sweep in the run's own folder: launchers only run sweeps."""
-    chosen = [override for override in parse_overrides(arguments.overrides) if override.key_or_group == LAUNCHER]
+def as_sweep_of_one(overrides: Sequence[str], arguments: argparse.Namespace) -> tuple[list[str], bool]:
+    """Return the overrides, and whether they are a sweep's. A single run with a launcher is a sweep in the run's own
+    folder: launchers only run sweeps."""
+    chosen = [override for override in parse_overrides(overrides) if override.key_or_group == LAUNCHER]
     if arguments.multirun or not chosen or chosen[-1].value() == "basic":
-        return list(words)
-    index = list(words).index(chosen[-1].input_line or "")
+        return list(overrides), arguments.multirun
+    index = list(overrides).index(chosen[-1].input_line or "")
     sweep = ["hydra.sweep.dir=${hydra.run.dir}", "hydra.sweep.subdir=."]
-    return ["--multirun", *words[:index], *sweep, *words[index:]]
+    return [*overrides[:index], *sweep, *overrides[index:]], True
 
 
 def compose_sources(words: Sequence[str]) -> tuple[dict[str, Any], list[Source]]:
@@ -166,15 +157,8 @@ def compose_sources(words: Sequence[str]) -> tuple[dict[str, Any], list[Source]]
     with open_loader(arguments.config_dir) as loader:
         tree = compose_tree(loader, arguments.overrides)
         parts = loader.compute_defaults_list(ROOT, loader.complete(ROOT, arguments.overrides), RunMode.RUN).defaults
-        found = [(part.package or "", _file_of(loader, part.config_path)) for part in parts if part.config_path]
+        found = [(part.package or "", loader.source.find(part.config_path)) for part in parts if part.config_path]
     return tree, [(package, file) for package, file in found if file is not None]
-
-
-def _file_of(loader: AutoLoader, name: str) -> Path | None:
-    """Return the file of a part of the configuration; None for a part of Hydra itself."""
-    found = loader.repository.load_config(name)
-    scheme, _, folder = str(found and found.path).partition("://")
-    return Path(folder) / f"{name}.yaml" if scheme == "file" else None
 
 
 def choices_of(words: Sequence[str]) -> list[Choice]:
@@ -211,20 +195,18 @@ def run_job(job: Job, config: DictConfig) -> Any:
 
 @contextmanager
 def open_loader(config_dir: str | None = None) -> Iterator[AutoLoader]:
-    """Hydra's loader over the shipped folder, the user's, and `-cd`."""
-    search_path = create_config_search_path(str(shipped_folder("conf")))
-    if config_dir is not None:
-        folder = Path(config_dir).absolute()
-        if not folder.is_dir():
-            raise ConfigError(f"-cd {config_dir}: there is no such folder")
-        search_path.prepend("command-line", f"file://{folder}", SearchPathQuery(provider="schema"))
-    GlobalHydra.instance().clear()
+    """Open a loader over the folder of `-cd`, the shipped folders and the user's."""
+    folders = config_folders(None if config_dir is None else Path(config_dir).absolute())
+    instance, token = GlobalHydra.instance(), SEARCHED.set(tuple(folders))
+    instance.clear()
     try:
-        with auto_loader():
-            loader: Any = Hydra.create_main_hydra2("rlx", search_path).config_loader
+        initialize_config_dir(str(shipped_folder("conf")), job_name="rlx", version_base="1.3")
+        hydra: Any = instance.hydra
+        hydra.config_loader = loader = AutoLoader(instance.config_loader())
         yield loader
     finally:
-        GlobalHydra.instance().clear()
+        instance.clear()
+        SEARCHED.reset(token)
 
 
 def check_words(loader: AutoLoader, arguments: argparse.Namespace, check: Check) -> None:
@@ -301,14 +283,12 @@ def compose_tree(loader: AutoLoader, overrides: Sequence[str]) -> dict[str, Any]
 
 def complete(words: Sequence[str], word: str) -> list[str]:
     """Groups, options and keys that can follow; never an error."""
-    from hydra._internal.core_plugins.bash_completion import BashCompletion
-
     try:
         with open_loader() as loader:
             arms = [f"+{ARM}={name}" for name in loader.list_arms(words)]
             if word.startswith(f"+{ARM}="):
                 return [arm for arm in arms if arm.startswith(word)]
-            found = BashCompletion(loader)._query(ROOT, " ".join([*words, word]))
+            found = DefaultCompletionPlugin(loader)._query(ROOT, " ".join([*words, word]))
             found += [f"+{ARM}="] if arms and f"+{ARM}=".startswith(word) else []
             return [f"{name}=" if name.isidentifier() and loader.get_group_options(name) else name for name in found]
     except COMPOSE_ERRORS:

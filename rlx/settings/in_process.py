@@ -1,8 +1,7 @@
-"""One run within a program that goes on after it: Hydra's state, the log and the environment are as they were."""
+"""One run within a program that goes on after it: Hydra's state and the log are as they were."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +19,6 @@ FOLDER = "hydra.run.dir"
 """The only key of Hydra that a single run in this process may set."""
 QUIET = ("hydra/job_logging=none", "hydra/hydra_logging=none")
 """Words that leave Python's logging to the program."""
-FULL_ERROR = "HYDRA_FULL_ERROR"
 
 
 def launch_here(words: Sequence[str], job: Job, check: Check) -> Path:
@@ -52,15 +50,11 @@ def refuse_several(words: Sequence[str]) -> None:
 @contextmanager
 def restore_after() -> Iterator[None]:
     """Restore what `launch` changes for a command that ends after it."""
-    state, full = Singleton.get_state(), os.environ.get(FULL_ERROR)
+    state = Singleton.get_state()
     try:
         yield
     finally:
         Singleton.set_state(state)
-        if full is None:
-            os.environ.pop(FULL_ERROR, None)
-        else:
-            os.environ[FULL_ERROR] = full
 
 
 def set_torch_threads(num: int) -> None:

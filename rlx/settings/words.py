@@ -12,7 +12,6 @@ from enum import Enum
 from itertools import accumulate
 from typing import Any, NoReturn
 
-from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override
 from hydra.errors import OverrideParseException
@@ -25,6 +24,8 @@ DEEPEST = 50
 LONGEST_NUMBER = 1000
 """Digits; Python reads 4,300."""
 LONG_NUMBER = re.compile(rf"[\d_]{{{LONGEST_NUMBER + 1}}}")
+SEARCH = "hydra.searchpath"
+"""Key of Hydra's for more folders. Files of these would not be completed with defaults."""
 SEVERAL = re.compile(r"env=\[(.*)\]")
 GAINS = re.compile(r".*/(pass@\d+|reward|success)|(reward|success)/.*")
 """Metrics of which nobody wants less."""
@@ -57,9 +58,20 @@ def directions_of(sweeper: Any) -> list[str]:
     return [direction.name if isinstance(direction, Enum) else str(direction) for direction in listed]
 
 
+def make_parser() -> argparse.ArgumentParser:
+    """Build the parser of a command's words: overrides, and the options of `rlx train`."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("overrides", nargs="*")
+    parser.add_argument("--multirun", "-m", action="store_true")
+    parser.add_argument("--config-dir", "-cd")
+    parser.add_argument("--cfg", "-c", choices=["job", "hydra", "all"])
+    parser.add_argument("--resolve", action="store_true")
+    return parser
+
+
 def parse_words(words: Sequence[str]) -> argparse.Namespace:
-    """Hydra's own options (`-m`, `--cfg`, `-cd` …) and overrides; a wrong option is a ConfigError."""
-    parser = get_args_parser()
+    """Return the options (`-m`, `--cfg`, `-cd` …) and overrides among the words; a wrong option is a ConfigError."""
+    parser = make_parser()
     flags = [flag for action in parser._actions for flag in action.option_strings]
 
     def refuse(message: str) -> NoReturn:
@@ -68,30 +80,13 @@ def parse_words(words: Sequence[str]) -> argparse.Namespace:
 
     parser.error = refuse  # type: ignore[method-assign]
     arguments = parser.parse_intermixed_args(list(words))
-    chosen = [name for name in ("run", "multirun", "cfg", "info", "shell_completion") if getattr(arguments, name)]
-    if len(chosen) > 1:
-        raise ConfigError(f"--{chosen[0]} and --{chosen[1]} cannot go together")
-    for name in ("config_name", "config_path"):
-        if getattr(arguments, name):
-            raise ConfigError(
-                f"--{name.replace('_', '-')}: rlx has one configuration; add a folder of options with -cd DIR"
-            )
-    if arguments.experimental_rerun:
-        raise ConfigError(
-            "--experimental-rerun reads a pickle, which can run anything: repeat the run's command instead"
-        )
-    if arguments.resolve and not (arguments.cfg or arguments.help):
+    if arguments.multirun and arguments.cfg:
+        raise ConfigError("--multirun and --cfg cannot go together")
+    if arguments.resolve and not arguments.cfg:
         raise ConfigError("--resolve needs --cfg")
-    parse_overrides(arguments.overrides)
+    if any(override.get_key_element().lstrip("+~") == SEARCH for override in parse_overrides(arguments.overrides)):
+        raise ConfigError(f"{SEARCH}: add a folder of options with -cd DIR")
     return arguments
-
-
-def options_last(words: Sequence[str]) -> list[str]:
-    """The words as Hydra's own parser takes them, which wants all overrides on one side of the options."""
-    overrides = parse_words(words).overrides
-    num_left = Counter(overrides)
-    num_left.subtract(words)
-    return [*overrides, *(word for word in words if num_left[word] < 0)]
 
 
 def spell_mixtures(words: Sequence[str]) -> list[str]:

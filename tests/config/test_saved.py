@@ -89,7 +89,7 @@ def test_a_server_needs_no_word_of_what_it_does_not_serve(
         rlx_serve([f"run={own[0]}"])
 
 
-@pytest.mark.parametrize("option", ["--multirun", "--cfg=job", "--info"])
+@pytest.mark.parametrize("option", ["--multirun", "--cfg=job"])
 def test_other_options_are_refused(tmp_path: Path, option: str) -> None:
     with raises_naming(ConfigError, option.partition("=")[0], "run=DIR"):
         load_tree(tmp_path, [option])

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import yaml
-from hydra._internal.utils import get_args_parser
 
 from rlx.run.run import Run
 from rlx.settings.compose import ConfigError, build_part, compose, launch
@@ -18,9 +17,7 @@ from rlx.settings.words import (
     check_sweeper,
     drop_training,
     one_line,
-    options_last,
     parse_overrides,
-    parse_words,
     spell_mixtures,
     values_of,
 )
@@ -215,16 +212,3 @@ def test_several_environments_are_a_mixture_of_parts_named_after_them() -> None:
 def test_what_is_no_mixture_is_refused_as_any_configuration(words: list[str], names: tuple[str, ...]) -> None:
     with raises_naming(ConfigError, *names):
         build_part(compose(words), "env")
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["env=mine", "-cd", "here", "steps=0"],
-        ["steps=0", "-m", "env=mine,other", "--config-dir=here", "seed=1"],
-        ["-cd", "here", "env=mine"],
-        ["--cfg", "job", "env=mine", "--resolve"],
-    ],
-)
-def test_options_may_stand_among_overrides_though_hydra_s_own_parser_does_not_take_them_there(words: list[str]) -> None:
-    assert get_args_parser().parse_args(options_last(words)) == parse_words(words)
