@@ -4,8 +4,8 @@
     python benchmarks/bench_view.py --episodes 1000 4000   other numbers
 
 An episode has 8 turns of 16 tokens with advantages and entropies, some 6 kB. Times are wall times, the best of some
-repeats. `first` reads a folder that has no columns, and `ratio_of_json` compares it with parsing the same lines and
-nothing more. `opened` is the first answer of a server that has just started, with the columns there. `same` is the
+repeats. `first` reads a folder that has no indexes, and `ratio_of_json` compares it with parsing the same lines and
+nothing more. `opened` is the first answer of a server that has just started, with the indexes there. `same` is the
 answer to a page that asks again when nothing changed; `step` is the table after a file was added. An exponent of 1
 means that twice the episodes take twice the time.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import threading
@@ -25,7 +26,7 @@ from math import log
 from pathlib import Path
 from typing import Any
 
-from rlx.runs.columns import columns_path
+from rlx.runs.index import places_of
 from rlx.runs.store import save_lines, step_path, value_of
 from rlx.types import Action, Completion, Fork, Task, Text, ToolUse, Trajectory, Turn
 from rlx.view.server import ViewServer, open_view
@@ -120,9 +121,9 @@ def parse_all(folder: Path) -> None:
 
 
 def forget(folder: Path) -> None:
-    """Remove what lies beside the files of episodes."""
+    """Remove the indexes of the files of episodes."""
     for file in (folder / "trajectories").glob("*.jsonl"):
-        columns_path(file).unlink(missing_ok=True)
+        places_of(file)[0].unlink(missing_ok=True)
 
 
 def fresh(folder: Path) -> float:
@@ -150,7 +151,7 @@ def measure(folder: Path, num: int) -> dict[str, Any]:
     return {
         "episodes": num,
         "megabytes": sum(file.stat().st_size for file in files) / 1e6,
-        "columns_megabytes": sum(columns_path(file).stat().st_size for file in files) / 1e6,
+        "index_megabytes": sum(places_of(file)[0].stat().st_size for file in files) / 1e6,
         "answer_megabytes": num_bytes / 1e6,
         "first_s": first,
         "ratio_of_json": first / parsed,
@@ -172,6 +173,7 @@ def main() -> None:
     words = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as place:
+        os.environ["RLX_CACHE"] = f"{place}/cache"
         for num in sorted(words.episodes):
             rows.append(measure(Path(place) / str(num) / "run", num))
             print(json.dumps({name: round(value, 4) for name, value in rows[-1].items()}), flush=True)

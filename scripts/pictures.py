@@ -87,7 +87,8 @@ def place_of(server: ViewServer, shot: Shot, run: str) -> str | None:
     names = [file.name for file in episode_files(folder)[0] if file.kind == "train"]
     if not names:
         return None
-    rows = list(server.view.tables.file(folder, names[-1]).columns.rows())
+    table = server.view.tables.file(folder, names[-1])
+    rows = list(map(table.row, range(len(table.rows))))
     start = f"#/{home}/{shot.view}/{quote(names[-1], '')}"
     if shot.view == "group":
         return f"{start}/{liveliest_group(rows)}?{shot.query}"

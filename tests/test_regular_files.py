@@ -46,7 +46,7 @@ METHODS = {
         "symlink_to",
         "hardlink_to",
     ),
-    *("load_file", "safe_open", "save_file", "memmap", "fromfile", "tofile", "from_file", "read_index"),
+    *("load_file", "safe_open", "save_file", "memmap", "fromfile", "tofile", "from_file", "read_index", "connect"),
 }
 """Functions that open what they are given, whatever that is, or that follow a link."""
 TENSORS = {"load_file", "safe_open", "save_file"}
@@ -69,6 +69,7 @@ ALLOWED = {
     "rlx/model/expand.py": {"save_file": "into a folder that was just made", "load_file": "a verified checkpoint"},
     "rlx/runs/cache.py": {"mkdir": "the user's own cache"},
     "rlx/runs/folder.py": {"mkdir": "the run's folder itself, which may be behind a link"},
+    "rlx/runs/index.py": {"mkdir": "the user's own cache", "connect": "the user's own cache"},
     "rlx/runs/lock.py": {"open": "with `descriptor` as its opener"},
     "rlx/runs/provenance.py": {
         "read_bytes": "code",
@@ -85,7 +86,6 @@ ALLOWED = {
     "rlx/run/warm.py": {"shutil": "the user's own cache"},
     "rlx/view/report/page.py": {"read_text": SHIPPED},
     "rlx/view/export.py": {"read_text": SHIPPED},
-    "rlx/view/search.py": {"mkdir": "the user's own cache"},
     "rlx/view/server.py": {"read_bytes": SHIPPED},
 }
 """Calls that are right as they are, by module, each with its reason."""
@@ -162,8 +162,8 @@ KNOWN = (
     ("checkpoints/index.json", "zero", "eval"),
     ("checkpoints/step-1/checksums.json", "fifo", "eval"),
     ("checkpoints/step-1/tokenizer.json", "large", "best"),
-    ("trajectories/.eval-2.jsonl.columns", "fifo", "best"),
-    ("trajectories/.eval-2.jsonl.columns", "large", "best"),
+    ("trajectories/eval-2.jsonl", "fifo", "best"),
+    ("trajectories/eval-2.jsonl", "large", "best"),
     ("trajectories", "link", "view"),
     ("times", "link", "view"),
     ("metrics.jsonl", "large", "report"),

@@ -27,7 +27,7 @@ KINDS = {
     EVALUATIONS: "evaluation",
     "models": "converted model",
     "vllm": "vLLM's configuration",
-    VIEW: "words of a run's episodes",
+    VIEW: "index of a run's episodes",
 }
 """Folders of the cache, and what each entry of them is."""
 DIGEST = r"[0-9a-f]{16,64}"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from rlx.base.limits import MistakeError
 from rlx.base.regular import open_regular
-from rlx.runs.columns import Columns, bytes_of, read_columns
 from rlx.runs.folder import STEP
+from rlx.runs.index import bytes_of, open_index
 from rlx.runs.results import (
     UNKNOWN,
     AgentResult,
@@ -20,7 +20,7 @@ from rlx.runs.results import (
     results_of_agents,
     stored_earned,
 )
-from rlx.runs.rows import OTHERS, STATUSES, UNREADABLE, Row, short_name
+from rlx.runs.rows import OTHERS, STATUSES, UNREADABLE, Head, Row, short_name
 from rlx.runs.store import StoreError, stored_files
 
 FOREIGN = "it is not as a run wrote it"
@@ -36,7 +36,7 @@ class StoredLine:
 
     number: int
     raw: bytes = b""
-    """The line; empty where columns were read in its place."""
+    """The line; empty where a row of the index was read in its place."""
     task: str
     """Name of the task; a long one is cut (`short_name`)."""
     sample: int
@@ -71,11 +71,11 @@ class Wanted:
 
 
 def read_line(file: Path, number: int) -> StoredLine:
-    """Return a line of a file, found by its columns."""
-    columns = read_columns(file)
-    if number > columns.lines + columns.is_torn:
-        raise ShowError(f"{file} has no line {number}: it has {columns.lines}")
-    row = columns.find(number)
+    """Return a line of a file, found by its index."""
+    with open_index(file) as index:
+        head, row = index.head, index.find(number)
+    if number > head.lines + head.is_torn:
+        raise ShowError(f"{file} has no line {number}: it has {head.lines}")
     try:
         if row is None:
             raise ValueError("the line has no row")
@@ -97,15 +97,14 @@ def find_file(folder: Path, what: str = "") -> Path:
 
 
 def scan(file: Path, wanted: Wanted) -> Iterator[StoredLine]:
-    """The episodes that are chosen, one at a time, from the file's columns. StoreError at a line that is damaged."""
-    columns, measured = read_columns(file), measured_in(file.parent.parent)
-    damaged = next(iter(columns.damaged), columns.lines + 1 if columns.is_torn else None)
-    with open_regular(file) as source:
-        for row in columns.rows():
-            if damaged is not None and row.line > damaged:
-                break
-            line = line_of_row(row, columns)
-            if row.several or row.replies >> OTHERS:  # columns do not have all that is shown or asked of these
+    """The episodes that are chosen, one at a time, from the file's index. StoreError at a line that is damaged."""
+    measured = measured_in(file.parent.parent)
+    with open_index(file) as index, open_regular(file) as source:
+        head = index.head
+        damaged = next(iter(head.damaged), head.lines + 1 if head.is_torn else None)
+        for row in index.rows(last=damaged or head.lines):
+            line = line_of_row(row, head)
+            if row.several or row.replies >> OTHERS:  # the row has not all that is shown or asked of these
                 line = glance(bytes_of(source, row), row.line, measured)
             if wanted.takes(line):
                 yield line
@@ -113,17 +112,17 @@ def scan(file: Path, wanted: Wanted) -> Iterator[StoredLine]:
         raise StoreError(f"{file}:{damaged}: {FOREIGN}")
 
 
-def line_of_row(row: Row, columns: Columns) -> StoredLine:
+def line_of_row(row: Row, head: Head) -> StoredLine:
     return StoredLine(
         number=row.line,
-        task=columns.name(row.task),
+        task=head.strings[row.task],
         sample=row.sample,
         success=bool(row.success),
         status=STATUSES[min(row.status, len(STATUSES) - 1)],
         reward=row.reward,
         num_turns=row.turns,
         parent=None if row.parent < 0 else row.parent,
-        replies=frozenset(name for bit, name in enumerate(columns.replies) if row.replies >> bit & 1),
+        replies=frozenset(name for bit, name in enumerate(head.replies) if row.replies >> bit & 1),
     )
 
 

@@ -4,7 +4,7 @@ warm/         warm starts, each a run folder
 evaluations/  episodes of start policies
 models/       models of packages
 vllm/         configurations that vLLM compiles by
-view/         indexes of words
+view/         indexes of files of episodes
 """
 
 from __future__ import annotations

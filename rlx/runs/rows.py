@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, get_args
 
@@ -22,20 +22,20 @@ MOST_NAMED = 20
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError, ArithmeticError)
 """Errors that reading a line may raise that no run wrote."""
 STATUSES: tuple[str, ...] = get_args(Status)
-OTHERS = 63
-"""Bit of `Row.replies` for metrics beyond the first 63."""
+OTHERS = 62
+"""Bit of `Row.replies` for metrics beyond the first 62. SQLite's integers have 63 bits beside their sign."""
 
 
 class Row(NamedTuple):
     """Columns of one episode."""
 
-    at: int
+    offset: int
     """Offset of its line."""
     size: int
     reward: float
     """Reward of the measured agent, and its `success`."""
     replies: int
-    """Bits of the protocol's metrics that are above 0 in a turn (`Columns.replies`)."""
+    """Bits of the protocol's metrics that are above 0 in a turn (`Head.replies`)."""
     line: int
     """Number of the line, from 1."""
     group: int
@@ -43,7 +43,7 @@ class Row(NamedTuple):
     parent: int
     """Sample that a fork left; -1: no fork."""
     task: int
-    """Number of the name in `Columns.strings`; so is `env`."""
+    """Number of the name in `Head.strings`; so is `env`."""
     env: int
     turns: int
     tokens: int
@@ -67,42 +67,90 @@ class Row(NamedTuple):
     """1 if several agents act."""
 
 
-FORMATS = "QQdQIIiiIIIIIIIIIIBBBB"
-ROW = struct.Struct("<" + FORMATS)
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """State of a file up to its last whole line, with the names that its rows number."""
+
+    state: tuple[int, int, int] = (-1, -1, -1)
+    """Size, time of the last change and inode of the file when it was read."""
+    covers: int = 0
+    """Bytes of its whole lines."""
+    lines: int = 0
+    checksum: str = ""
+    measured: str = ""
+    """Agents by which rewards were chosen, where several act (`measure_of`)."""
+    strings: tuple[str, ...] = ()
+    """Names of tasks and environments."""
+    replies: tuple[str, ...] = ()
+    damaged: tuple[int, ...] = ()
+    """Numbers of the first lines that cannot be read."""
+    num_damaged: int = 0
+    worded: int = 0
+    """Number of the first lines, whose episodes' words are indexed."""
+
+    @property
+    def num_rows(self) -> int:
+        return self.lines - self.num_damaged
+
+    @property
+    def is_torn(self) -> bool:
+        """The file ends within a line, which is being written or was cut."""
+        return self.state[0] > self.covers
+
+    @property
+    def damage(self) -> str:
+        """Return what cannot be read, in one line; empty where all can."""
+        if not self.num_damaged:
+            return ""
+        named = ", ".join(map(str, self.damaged)) + ("…" if self.num_damaged > len(self.damaged) else "")
+        return f"{self.num_damaged} of {self.lines} lines cannot be read: {named}"
 
 
 class Builder:
-    """Rows of a file's lines, one after the other."""
+    """Rows of a file's lines, one after the other, from where an earlier head ends."""
 
-    def __init__(
-        self, measured: Callable[[], Measured], strings: Iterable[str] = (), replies: Iterable[str] = ()
-    ) -> None:
-        self._find_measured = measured
-        self.strings = {text: number for number, text in enumerate(strings)}
-        self.replies = {text: number for number, text in enumerate(replies)}
-        self.damaged: list[int] = []
-        self.num_damaged = self.covers = self.lines = 0
-        self.raw = bytearray()
-
-    @property
-    def has_measured(self) -> bool:
-        """Several agents act in a row that was added."""
-        return "measured" in self.__dict__
+    def __init__(self, measured: Callable[[], Measured], start: Head) -> None:
+        self._find_measured, self.start = measured, start
+        self.strings = {text: number for number, text in enumerate(start.strings)}
+        self.replies = {text: number for number, text in enumerate(start.replies)}
+        self.damaged, self.num_damaged = list(start.damaged), start.num_damaged
+        self.covers, self.lines = start.covers, start.lines
 
     @cached_property
     def measured(self) -> Measured:
         """Configuration is read only where several agents act."""
         return self._find_measured()
 
-    def add(self, size: int, found: Callable[[], Any]) -> None:
-        """Add the next line, of `size` bytes; `found` parses it."""
-        self.lines += 1
-        try:
-            self.raw += ROW.pack(*self.row_of(found(), size))
-        except (*UNREADABLE, struct.error):
-            self.num_damaged += 1
-            self.damaged += [self.lines] * (len(self.damaged) < MOST_NAMED)
-        self.covers += size
+    def head(self) -> Head:
+        """Return the head of all rows so far."""
+        has_measured = "measured" in self.__dict__
+        return replace(
+            self.start,
+            covers=self.covers,
+            lines=self.lines,
+            measured=measure_of(self.measured) if has_measured else self.start.measured,
+            strings=tuple(self.strings),
+            replies=tuple(self.replies)[:OTHERS],
+            damaged=tuple(self.damaged),
+            num_damaged=self.num_damaged,
+        )
+
+    def rows(
+        self, lines: Iterable[tuple[bytes, int]], num_bytes: int, progress: Callable[[int, int], None] | None = None
+    ) -> Iterator[Row]:
+        """Yield the rows of lines, which come with their sizes; a line that cannot be read is counted."""
+        for raw, size in lines:
+            self.lines += 1
+            try:
+                row = self.row_of(json.loads(raw), size)
+            except UNREADABLE:
+                self.num_damaged += 1
+                self.damaged += [self.lines] * (len(self.damaged) < MOST_NAMED)
+            else:
+                yield row
+            self.covers += size
+            if progress is not None:
+                progress(self.covers, num_bytes)
 
     def row_of(self, line: Mapping[str, Any], size: int) -> Row:
         stored, group = line["trajectory"], line.get("group", 0)
@@ -111,7 +159,7 @@ class Builder:
         tools = [turn["tool"] for turn in turns]
         replies = [name for turn in turns for name in above_zero(turn)]
         return Row(
-            at=self.covers,
+            offset=self.covers,
             size=size,
             reward=reward,
             replies=self.bits(replies),
@@ -146,17 +194,17 @@ class Builder:
         if is_one(results):
             return results[0].reward, success, False
         agent = self.measured.of(str(stored["task"].get("env", "")), results)
-        found = next((result for result in results if result.agent == agent), results[0])
-        return found.reward, found.success, True
+        chosen = next((result for result in results if result.agent == agent), results[0])
+        return chosen.reward, chosen.success, True
 
     def number(self, text: str) -> int:
         return self.strings.setdefault(short_name(text), len(self.strings))
 
     def bits(self, names: Iterable[str]) -> int:
-        found = 0
+        bits = 0
         for name in names:
-            found |= 1 << min(self.replies.setdefault(short_name(name), len(self.replies)), OTHERS)
-        return found
+            bits |= 1 << min(self.replies.setdefault(short_name(name), len(self.replies)), OTHERS)
+        return bits
 
 
 def above_zero(turn: Mapping[str, Any]) -> list[str]:
@@ -175,9 +223,9 @@ def num_sampled(turns: Sequence[Mapping[str, Any]], fork: Mapping[str, Any] | No
     """Return the number of tokens that an episode sampled itself (`Trajectory.num_sampled`)."""
     if fork is None:
         return sum(len(turn["tokens"]) for turn in turns)
-    own = turns[int(fork["turn"]) :]
-    given = int(fork["token"]) + len(fork["forced"]) if own else 0
-    return sum(len(turn["tokens"]) for turn in own) - given
+    sampled = turns[int(fork["turn"]) :]
+    num_given = int(fork["token"]) + len(fork["forced"]) if sampled else 0
+    return sum(len(turn["tokens"]) for turn in sampled) - num_given
 
 
 def clip(value: Any) -> int:

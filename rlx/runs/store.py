@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -20,9 +20,9 @@ from typing import Any
 from rlx.base.limits import MistakeError
 from rlx.base.regular import inside, lines_of, make_parent, open_regular, open_to_append, write_aside
 from rlx.runs.codec import FORMAT, Notes, from_json, to_json
-from rlx.runs.columns import save_columns
 from rlx.runs.folder import STEP, TRAJECTORIES
 from rlx.runs.form import CodecError, natural, parse, record
+from rlx.runs.index import open_index
 from rlx.types import Group, Trajectory
 
 
@@ -63,7 +63,7 @@ def split_numbers(name: str) -> list[tuple[int, str]]:
 def save(
     path: Path, groups: Iterable[Group], *, max_rounds: int | None, notes: Sequence[Sequence[Sequence[Notes]]] = ()
 ) -> None:
-    """Write groups to `path`, and its columns; `notes` of each group's trajectories' turns, if there are."""
+    """Write groups to `path`; `notes` of each group's trajectories' turns, if there are."""
     values = [
         value_of(index, max_rounds, trajectory, notes[index][place] if notes else ())
         for index, group in enumerate(groups)
@@ -73,11 +73,11 @@ def save(
 
 
 def save_lines(path: Path, values: Sequence[dict[str, Any]]) -> None:
-    """Write the lines of these values to `path`, and its columns."""
-    lines = list(map(line_of, values))
+    """Write the lines of these values to `path`, and the index of the file, which a reader would make else."""
     make_parent(path)
-    write_aside(path, "".join(lines))
-    save_columns(path, zip(map(len, lines), values, strict=True))
+    write_aside(path, "".join(map(line_of, values)))
+    with suppress(OSError), open_index(path):
+        pass
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from rlx.base.fault import fault
 from rlx.base.regular import open_regular
 from rlx.environment import Environment, Episode
 from rlx.environment.world import give_luck, is_for_environment, open_episode, part_of, parts_of, step_within
-from rlx.runs.columns import bytes_of
+from rlx.runs.index import bytes_of
 from rlx.runs.rows import Row
 from rlx.runs.store import Stored, parse_line
 from rlx.settings.compose import build_part

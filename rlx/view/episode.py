@@ -12,17 +12,17 @@ import numpy as np
 from rlx.base.http import RefusedError
 from rlx.base.regular import open_regular
 from rlx.runs.codec import NUMBERS, notes_from_json, whose
-from rlx.runs.columns import Columns, bytes_of
 from rlx.runs.decode import Decode
 from rlx.runs.files import EpisodeFile
 from rlx.runs.form import CodecError, parse
+from rlx.runs.index import bytes_of
 from rlx.runs.results import is_one, read_earned, results_of_agents
 from rlx.runs.rows import UNREADABLE, Row
 from rlx.runs.store import Stored, parse_line
 from rlx.runs.times import read_times
 from rlx.types import Trajectory, Turn
 from rlx.view.limits import MOST_MEMBERS, MOST_TEXT, MOST_TOKENS, bounded, dump, plain
-from rlx.view.table import ROWS, FileColumns, group_of, members
+from rlx.view.table import Array, FileRows, group_of, members
 
 SAME_START = ("task", "env", "sample")
 """Columns in which a repeated start equals the first."""
@@ -40,13 +40,13 @@ class Line:
         return self.stored.trajectory
 
 
-def read_line(file: EpisodeFile, columns: Columns, number: int) -> Line:
+def read_line(one: FileRows, number: int) -> Line:
     """Read a line; RefusedError says why it cannot be."""
-    row = columns.find(number)
+    row = one.find(number)
     if row is None:
-        what = "cannot be read" if 0 < number <= columns.lines else "is not there"
-        raise RefusedError(404, f"{file.name}: line {number} {what}")
-    return read_row(file, row)
+        what = "cannot be read" if 0 < number <= one.head.lines else "is not there"
+        raise RefusedError(404, f"{one.file.name}: line {number} {what}")
+    return read_row(one.file, row)
 
 
 def read_row(file: EpisodeFile, row: Row) -> Line:
@@ -60,8 +60,8 @@ def read_row(file: EpisodeFile, row: Row) -> Line:
         raise RefusedError(422, f"{file.name}:{row.line}: {error}") from None
 
 
-def episode_answer(one: FileColumns, number: int, decode: Decode | None) -> bytes:
-    line = read_line(one.file, one.columns, number)
+def episode_answer(one: FileRows, number: int, decode: Decode | None) -> bytes:
+    line = read_line(one, number)
     times = times_of(one, number, line.episode)
     group = group_of(one, number)
     near = [member.line for member in islice(members(one, group), MOST_MEMBERS)]
@@ -70,12 +70,12 @@ def episode_answer(one: FileColumns, number: int, decode: Decode | None) -> byte
     )
 
 
-def times_of(one: FileColumns, number: int, episode: Trajectory) -> dict[str, Any] | None:
+def times_of(one: FileRows, number: int, episode: Trajectory) -> dict[str, Any] | None:
     """Return the seconds that a training episode spent waiting, for each turn that it sampled; None without."""
     folder = one.file.path.parent.parent
     if one.file.step is None:
         return None
-    key = (episode.task.key, episode.sample, repeat_of(one.columns, number))
+    key = (episode.task.key, episode.sample, repeat_of(one.rows, number))
     try:
         found = read_times(folder, one.file.step).get(key)
     except OSError:
@@ -86,10 +86,9 @@ def times_of(one: FileColumns, number: int, episode: Trajectory) -> dict[str, An
     return {"queue": plain(found.queue), "opening": plain(found.opening), "turns": turns}
 
 
-def repeat_of(columns: Columns, number: int) -> int:
+def repeat_of(rows: Array, number: int) -> int:
     """Return the number of earlier lines with the task and sample of a line: episodes are stored in the order in which
     they were asked for."""
-    rows = np.frombuffer(columns.raw, ROWS)
     (own,) = rows[rows["line"] == number]
     is_same = (rows["line"] < number) & np.logical_and.reduce([rows[name] == own[name] for name in SAME_START])
     return int(is_same.sum())

@@ -1,6 +1,6 @@
 """`api/episodes`: the table of a run's episodes (`rlx.view.table`), or what came after the table of a mark.
 
-The table is kept, so that a page that asks every second costs a look at the folder. A folder that has no columns yet is
+The table is kept, so that a page that asks every second costs a look at the folder. Files that have no index yet are
 read in the background.
 """
 
@@ -16,18 +16,21 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
+
 from rlx.base.http import Answer, RefusedError
-from rlx.runs.columns import Columns, Progress, read_columns
 from rlx.runs.files import EpisodeFile, episode_files
+from rlx.runs.index import Progress, open_index
+from rlx.runs.rows import Head
 from rlx.view.limits import dump
 from rlx.view.places import find_file
-from rlx.view.table import FileColumns, Table, pack
+from rlx.view.table import ROWS, FileRows, Table, pack
 
 KIND = "application/octet-stream"
 WAIT = 0.5
 """Seconds that a call waits for a folder to be read; then it tells how far that is."""
 MOST_RUNS = 8
-"""Runs whose columns stay in memory."""
+"""Runs whose tables stay in memory."""
 MOST_FORMER = 4
 """Former tables of a run to which rows can be added."""
 
@@ -50,7 +53,7 @@ class EpisodeTables:
 
     _loaded: OrderedDict[Path, Loaded] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2, thread_name_prefix="columns"))
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2, thread_name_prefix="index"))
 
     def answer(self, folder: Path, known: str = "", mark: str = "") -> Answer:
         """Return the table, or what came after that of a mark; 304 or 204 if nothing did, 202 while it is read."""
@@ -98,12 +101,12 @@ class EpisodeTables:
                 self._loaded.popitem(last=False)
             return found
 
-    def file(self, folder: Path, name: str) -> FileColumns:
-        """Return the columns of one file of a run, by its name."""
+    def file(self, folder: Path, name: str) -> FileRows:
+        """Return the rows of one file of a run, by its name."""
         file = find_file(folder, name)
         known = next((one for one in self.loaded(folder).table.files if one.file.name == name), None)
         found = read_file(file, known, None)
-        if found.damage and not found.columns.num_rows:
+        if found.damage and not len(found.rows):
             raise RefusedError(422, found.damage)
         return found
 
@@ -115,7 +118,7 @@ def etag_of(files: Sequence[EpisodeFile], damage: Sequence[str]) -> str:
 
 
 def load(loaded: Loaded, files: Sequence[EpisodeFile], etag: str) -> None:
-    """Read the columns of all files."""
+    """Read the rows of all files."""
     known = {one.file.name: one for one in loaded.table.files}
     before, loaded.total = 0, sum(file.state[0] for file in files)
     found = []
@@ -129,16 +132,17 @@ def load(loaded: Loaded, files: Sequence[EpisodeFile], etag: str) -> None:
         loaded.done = before
     if loaded.table.etag:
         loaded.former = (*loaded.former, replace(loaded.table))[-MOST_FORMER:]  # without its bytes
-    strings = dict.fromkeys(chain(loaded.table.strings, *(one.columns.strings for one in found)))
+    strings = dict.fromkeys(chain(loaded.table.strings, *(one.head.strings for one in found)))
     loaded.table = Table(etag, found, list(strings))
 
 
-def read_file(file: EpisodeFile, known: FileColumns | None, progress: Progress | None) -> FileColumns:
+def read_file(file: EpisodeFile, known: FileRows | None, progress: Progress | None) -> FileRows:
     if known is not None and known.file == file and not known.damage:
         return known
     try:
-        columns = read_columns(file.path, progress, None if known is None else known.columns)
+        with open_index(file.path, progress) as index:
+            rows, head = np.fromiter(index.rows(), ROWS, index.head.num_rows), index.head
     except OSError as error:
-        return FileColumns(file, Columns(), f"{file.name}: {error.strerror}")
-    torn = "its last line is cut short" if columns.is_torn and not file.is_partial else ""
-    return FileColumns(file, columns, "; ".join(filter(None, (columns.damage, torn))))
+        return FileRows(file, Head(), np.zeros(0, ROWS), f"{file.name}: {error.strerror}")
+    torn = "its last line is cut short" if head.is_torn and not file.is_partial else ""
+    return FileRows(file, head, rows, "; ".join(filter(None, (head.damage, torn))))

@@ -12,13 +12,13 @@ from rlx.runs.rows import Row
 from rlx.types import Turn
 from rlx.view.episode import Line, notes_of, read_row, text_of
 from rlx.view.limits import MOST_MEMBERS, dump, plain
-from rlx.view.table import FileColumns, members
+from rlx.view.table import FileRows, members
 
 SHORT = 200
 """Characters of a turn's text."""
 
 
-def group_answer(one: FileColumns, group: int, decode: Decode | None) -> bytes:
+def group_answer(one: FileRows, group: int, decode: Decode | None) -> bytes:
     rows = list(islice(members(one, group), MOST_MEMBERS + 1))
     if not rows:
         raise RefusedError(404, f"{one.file.name} has no group {group}")
@@ -26,7 +26,7 @@ def group_answer(one: FileColumns, group: int, decode: Decode | None) -> bytes:
     return dump({"members": found, "more": len(rows) > MOST_MEMBERS})
 
 
-def describe_member(one: FileColumns, row: Row, decode: Decode | None) -> dict[str, Any]:
+def describe_member(one: FileRows, row: Row, decode: Decode | None) -> dict[str, Any]:
     """Describe an episode; of one that cannot be read, what its row says, and why."""
     told = {
         "line": row.line,

@@ -16,7 +16,7 @@ from rlx.tool.contain.box import Limits, box
 from rlx.tool.contain.process import ChildError, LateError, StartError
 from rlx.view.episode import read_line
 from rlx.view.limits import MOST_PICTURED, MOST_TEXT, dump
-from rlx.view.table import FileColumns
+from rlx.view.table import FileRows
 
 SECONDS = 10.0
 """Seconds of a replay."""
@@ -29,10 +29,10 @@ REPLAYING = threading.BoundedSemaphore(2)
 """Replays at a time."""
 
 
-def pictures_answer(folder: Path, one: FileColumns, number: int) -> bytes:
+def pictures_answer(folder: Path, one: FileRows, number: int) -> bytes:
     """Return the pictures, and why there are no more: nothing after the last turn."""
-    read_line(one.file, one.columns, number)
-    row = one.columns.find(number)
+    read_line(one, number)
+    row = one.find(number)
     assert row is not None
     found: list[str] = []
     if not REPLAYING.acquire(timeout=SECONDS):

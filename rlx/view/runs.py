@@ -12,7 +12,6 @@ from time import monotonic
 from typing import Any
 
 from rlx.base.regular import open_regular
-from rlx.runs.columns import num_lines_of
 from rlx.runs.command import command_line
 from rlx.runs.files import episode_files
 from rlx.runs.folder import (
@@ -22,6 +21,7 @@ from rlx.runs.folder import (
     digest_of,
 )
 from rlx.runs.form import CodecError, parse
+from rlx.runs.index import num_lines_of
 from rlx.runs.mark import WATCHED, Jobs, Mark, mark_of, size_and_time
 from rlx.runs.run import StoredRun, read_run
 from rlx.runs.slurm import Record

@@ -12,10 +12,10 @@ import pytest
 
 from rlx.runs.codec import NUMBERS
 from rlx.runs.files import EpisodeFile
+from rlx.runs.index import places_of
 from rlx.runs.store import growing
 from rlx.runs.times import EpisodeTimes, TurnTimes, save_times, times_path
 from rlx.view import episodes, places
-from rlx.view.search import index_path
 from tests.view.conftest import Page, episode, serving, turn, write, write_run
 
 
@@ -291,7 +291,8 @@ def test_an_index_of_words_is_shared_and_made_again_if_damaged(run: Path, page: 
     assert search(page, "solve b") == [3]
     with serving(run.parent) as other:
         assert search(other, "solve b") == [3]
-    path = index_path(run)
+    path = places_of(run / "trajectories" / "eval-8.jsonl")[0]
+    assert path.is_file()
     path.write_bytes(b"no database" * 1000)
     with serving(run.parent) as other:
         assert search(other, "solve b") == [3]

@@ -84,7 +84,7 @@ def test_a_run_that_was_not_found_is_not_there(page: Page, door: str, run_id: st
 
 
 @pytest.mark.parametrize(
-    "name", ["../summary.json", "/etc/passwd", ".eval-8.jsonl.columns", "eval-8", "eval-8.jsonl/", "\ud800"]
+    "name", ["../summary.json", "/etc/passwd", ".eval-8.jsonl", "eval-8", "eval-8.jsonl/", "\ud800"]
 )
 def test_a_file_that_was_not_found_is_not_there(page: Page, name: str) -> None:
     for door in ("episode", "group", "pictures"):
