@@ -177,11 +177,13 @@ def test_a_run_is_listed_in_its_warm_start_killed_there_and_resumed(
         command = [sys.executable, "-m", "rlx", *words]
         return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
+    def count_steps() -> int:
+        """Count the steps of the warm start, whose folder is in the cache."""
+        return sum(len(file.read_bytes().splitlines()) for file in cache.rglob("metrics.jsonl"))
+
     def wait_for_steps(process: subprocess.Popen[bytes], num: int) -> None:
-        """Wait for metrics of the warm start itself, which is kept in the cache."""
         while process.poll() is None:
-            lines = [len(file.read_bytes().splitlines()) for file in cache.rglob("metrics.jsonl")]
-            if sum(lines) >= num:
+            if count_steps() >= num:
                 return
             time.sleep(0.1)
         assert process.stderr is not None
@@ -194,10 +196,11 @@ def test_a_run_is_listed_in_its_warm_start_killed_there_and_resumed(
         assert [one.run.state for one in Watcher(tmp_path / "runs").look()] == [read_run(run).state]
         return [cells[1] for cells in status_table(tmp_path / "runs").rows]
 
-    for number, words_of_start in enumerate((["train", *words, f"hydra.run.dir={run}"], ["resume", str(run)]), 1):
+    for words_of_start in (["train", *words, f"hydra.run.dir={run}"], ["resume", str(run)]):
+        steps_before = count_steps()
         process = start(*words_of_start)
         try:
-            wait_for_steps(process, number * 3)
+            wait_for_steps(process, steps_before + 3)
             assert states() == ["warm start"]
         finally:
             process.kill()

@@ -116,7 +116,7 @@ def test_a_step_that_was_begun_and_not_learned_from_is_played_again(
 
     train(build(tmp_path, "steps=3"), QUIET)
     with monkeypatch.context() as patch:
-        patch.setattr("rlx.training.refuse_errors", interrupted)  # its tasks were taken and played
+        patch.setattr("rlx.run.step.refuse_errors", interrupted)  # its tasks were taken and played
         with pytest.raises(InterruptedRunError):
             train(build(tmp_path), QUIET)
     train(build(tmp_path), QUIET)

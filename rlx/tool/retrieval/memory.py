@@ -10,6 +10,7 @@ mean over all pages. bm25s calls this term frequency `atire` and this idf `lucen
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -137,6 +138,7 @@ def import_bm25s() -> Any:
     is not used here, and JAX takes most of a GPU."""
     with hide("jax", "jax.lax"):
         import bm25s
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # it logs every step to the terminal
     return bm25s
 
 
