@@ -27,7 +27,7 @@ Stamp = tuple[tuple[str, int, int, int], ...]
 
 
 class DataError(MistakeError):
-    """A data set that cannot be asked; the message is one line that names it and says what is wrong."""
+    """A data set that cannot be used. The message is one line with the name and the problem."""
 
 
 def is_file(name: str) -> bool:
@@ -55,10 +55,10 @@ def read_file(name: str) -> Iterator[Any]:
     """JSON lines, one at a time; of a .json file that is a list, its items."""
     try:
         with open_text(name) as file:
-            whole = as_rows(file.read()) if name.endswith(".json") else None
+            rows = as_rows(file.read()) if name.endswith(".json") else None
             file.seek(0)
             lines = (parse(name, line, number) for number, line in enumerate(file) if line.strip())
-            yield from lines if whole is None else whole
+            yield from lines if rows is None else rows
     except (OSError, UnicodeDecodeError) as error:
         refuse(name, getattr(error, "strerror", None) or "it is not text in UTF-8")
 
@@ -66,10 +66,10 @@ def read_file(name: str) -> Iterator[Any]:
 def as_rows(text: str) -> list[Any] | None:
     """Return the rows of a list, or the one that an object is."""
     try:
-        whole = json.loads(text)
+        content = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return [encodable(row) for row in (whole if isinstance(whole, list) else [whole])]
+    return [encodable(row) for row in (content if isinstance(content, list) else [content])]
 
 
 def parse(name: str, line: str, number: int) -> Any:
@@ -115,7 +115,7 @@ def text_of(cell: Any) -> str:
 def edition(name: str) -> str:
     """Return a name for what a file or a folder holds, or the commit of a hub's data set.
 
-    What was changed is so not taken for what it was. Empty where a hub's data set was never fetched.
+    A changed data set gets a new name. The name is empty if a hub's data set was never fetched.
     """
     return revision(name, "dataset") if is_elsewhere(name) else digest_of(name)
 
@@ -132,8 +132,8 @@ def digest_of(name: str) -> str:
 
 @contextmanager
 def require_unchanged(name: str) -> Iterator[None]:
-    """Refuse what is not as it was when this process first read it: the digest and the rows are read at two moments,
-    and an edition should name the rows that are played."""
+    """Refuse files changed since the first read by this process. The digest and the rows are read at two moments, and
+    an edition should name the rows that are played."""
     first_stamp(name)
     yield
     if stamp(name) != first_stamp(name):
@@ -146,7 +146,8 @@ def first_stamp(name: str) -> Stamp:
 
 
 def stamp(name: str) -> Stamp:
-    """Return what tells its files from others without reading them; nothing of a hub's, whose commit stays."""
+    """Return inode, size and time of each file, to notice changes without reading; nothing for a hub data set, whose
+    commit stays."""
     stats = [] if is_elsewhere(name) else [(path, os.stat(path)) for path in files_of(name) if os.path.exists(path)]
     return tuple((path, stat.st_ino, stat.st_size, stat.st_mtime_ns) for path, stat in stats)
 

@@ -69,14 +69,14 @@ def train_tasks(draw: Draw, rng: Random, apart: bool) -> Iterator[Task]:
 
 
 def test_tasks(draw: Draw, rng: Random, num: int, apart: bool) -> Iterator[Task]:
-    seen: set[str] = set()
+    task_ids: set[str] = set()
     num_skipped = 0
-    while len(seen) < num and num_skipped < PATIENCE:
+    while len(task_ids) < num and num_skipped < PATIENCE:
         task = draw(rng)
         num_skipped += 1
-        if task.id not in seen and (is_held_out(task) or not apart):
+        if task.id not in task_ids and (is_held_out(task) or not apart):
             num_skipped = 0
-            seen.add(task.id)
+            task_ids.add(task.id)
             yield task
-    if not seen:
+    if not task_ids:
         raise ValueError("env: no task is held out for the test, as there are so few of them: allow for more")

@@ -32,12 +32,12 @@ PHRASES = {name: name.replace("_", " ") for name in ACTIONS}
 class BabyAI(Environment):
     """The reward is 1 - 0.9 t / max_steps for a mission fulfilled by step t, less the penalties of invalid turns."""
 
-    actions: ClassVar = tuple(Verb(name=name, description=said, phrase=said) for name, said in PHRASES.items())
+    actions: ClassVar = tuple(Verb(name=name, description=phrase, phrase=phrase) for name, phrase in PHRASES.items())
     pace: ClassVar = "inline"
     discount: ClassVar = 0.9
     reward_only_keys: ClassVar = ("num_test", "penalty", "max_penalty", "max_invalid")
     expert_only_keys: ClassVar = ("noise", "num_noisy")
-    """Keys that change demonstrations alone: a plan counts with these where the policy has copied them."""
+    """Keys that change demonstrations alone. A plan uses the expert's values for a policy that imitates the expert."""
 
     level: str = "GoTo"
     """Missions: GoTo, PickUp, Open, PutNext, PickUpSeqGoTo, GoToRedBall, GoToRedBallGrey, GoToRedBlueBall, PickupDist

@@ -35,8 +35,8 @@ def package(name: str) -> ModuleType:
         return import_module(f"minigrid.{name}")
     except ImportError as error:
         why = "is not installed" if isinstance(error, ModuleNotFoundError) else "cannot be imported"
-        told = f"env: minigrid {why} ({error}): pip install 'rlx[babyai]'"
-        raise MistakeError(" ".join(told.split())) from error
+        message = f"env: minigrid {why} ({error}): pip install 'rlx[babyai]'"
+        raise MistakeError(" ".join(message.split())) from error
 
 
 @cache
@@ -44,7 +44,7 @@ def level_class() -> Any:
     """Return the class of minigrid's levels whose grid and mission come from a layout."""
     objects = package("core.world_object")
     base: Any = package("envs.babyai.core.roomgrid_level").RoomGridLevel
-    things = {"ball": objects.Ball, "box": objects.Box, "key": objects.Key}
+    object_classes = {"ball": objects.Ball, "box": objects.Box, "key": objects.Key}
 
     class PlacedLevel(base):
         def __init__(self, layout: Layout) -> None:
@@ -57,10 +57,10 @@ def level_class() -> Any:
                 colour, *place = layout.door
                 self.get_room(0, 0).door_pos[0] = tuple(place)
                 self.add_door(0, 0, 0, colour, True)
-            for colour, kind, x, y in layout.things:
-                thing = things[kind](colour)
-                self.put_obj(thing, x, y)
-                self.get_room(x // DOOR_X, 0).objs.append(thing)
+            for colour, kind, x, y in layout.objects:
+                world_object = object_classes[kind](colour)
+                self.put_obj(world_object, x, y)
+                self.get_room(x // DOOR_X, 0).objs.append(world_object)
             *place, self.agent_dir = layout.agent
             self.agent_pos = tuple(place)
             self.instrs = instruction(layout)
@@ -96,8 +96,8 @@ class Room:
 
     def __init__(self, layout: Layout) -> None:
         self.level = level_class()(layout)
-        seen, _ = self.level.reset(seed=0)
-        self.view = seen["image"].tolist()
+        observation, _ = self.level.reset(seed=0)
+        self.view = observation["image"].tolist()
 
     @property
     def max_steps(self) -> int:
@@ -106,8 +106,8 @@ class Room:
     @property
     def carrying(self) -> Pair | None:
         """Return the colour and kind of the thing that the agent carries."""
-        thing = self.level.carrying
-        return None if thing is None else (thing.color, thing.type)
+        world_object = self.level.carrying
+        return None if world_object is None else (world_object.color, world_object.type)
 
     @property
     def is_locked(self) -> bool:
@@ -118,8 +118,8 @@ class Room:
     def act(self, name: str) -> tuple[float, bool, bool]:
         """Return the reward, 1 - 0.9 t / max_steps for the fulfilled mission, and whether the mission has ended or
         its time is over."""
-        seen, reward, ended, late, _ = self.level.step(self.level.actions(ACTIONS.index(name)))
-        self.view = seen["image"].tolist()
+        observation, reward, ended, late, _ = self.level.step(self.level.actions(ACTIONS.index(name)))
+        self.view = observation["image"].tolist()
         return float(reward), bool(ended), bool(late)
 
     def lines(self) -> list[str]:
@@ -143,32 +143,32 @@ class Room:
         return "\n".join([*rows, *carried, LEGEND])
 
 
-def letters(thing: Any) -> str:
+def letters(world_object: Any) -> str:
     """Return two characters for the content of a cell."""
-    if thing is None:
+    if world_object is None:
         return ". "
-    if thing.type == "wall":
+    if world_object.type == "wall":
         return "##"
-    colour = COLOUR_LETTERS[thing.color]
-    if thing.type == "door":
-        return f"{colour}{'_' if thing.is_open else 'L' if thing.is_locked else 'D'}"
-    return f"{colour}{KIND_LETTERS[thing.type]}"
+    colour = COLOUR_LETTERS[world_object.color]
+    if world_object.type == "door":
+        return f"{colour}{'_' if world_object.is_open else 'L' if world_object.is_locked else 'D'}"
+    return f"{colour}{KIND_LETTERS[world_object.type]}"
 
 
 def expert_actions(room: Room, rng: Random, noise: float, num_noisy: int) -> Iterator[str]:
     """Play a room by minigrid's BabyAIBot and yield each action before it is done. With probability `noise` each of
     the first `num_noisy` actions is random; the bot then plans anew.
 
-    A ValueError says why the bot fails: it raises, it gives up, or it needs too many steps.
+    A ValueError says why the bot fails: by an exception, by giving up, or by too many steps.
     """
     bot = package("utils.baby_ai_bot").BabyAIBot(room.level)
-    taken, num_taken = None, 0
+    last_action, num_taken = None, 0
     while True:
         try:
-            wanted = bot.replan(taken)
+            wanted = bot.replan(last_action)
         except Exception as error:
-            told = f"{type(error).__name__} after {num_taken} steps: {' '.join(str(error).split()):.80}"
-            raise ValueError(told.removesuffix(": ")) from error
+            error_text = f"{type(error).__name__} after {num_taken} steps: {' '.join(str(error).split()):.80}"
+            raise ValueError(error_text.removesuffix(": ")) from error
         if wanted is None or int(wanted) >= len(ACTIONS):
             raise ValueError(f"it gives up after {num_taken} steps")
         name = ACTIONS[int(wanted)]
@@ -176,7 +176,7 @@ def expert_actions(room: Room, rng: Random, noise: float, num_noisy: int) -> Ite
             name = rng.choice(HARMLESS)
         yield name
         reward, ended, late = room.act(name)
-        taken, num_taken = room.level.actions(ACTIONS.index(name)), num_taken + 1
+        last_action, num_taken = room.level.actions(ACTIONS.index(name)), num_taken + 1
         if ended and reward > 0:
             return
         if ended or late:

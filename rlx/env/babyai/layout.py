@@ -88,7 +88,7 @@ class Layout:
     level: str
     agent: tuple[int, int, int]
     """x, y, direction."""
-    things: tuple[tuple[str, str, int, int], ...]
+    objects: tuple[tuple[str, str, int, int], ...]
     """Colour, kind, x, y."""
     door: tuple[str, int, int] | None
     """Colour, x, y of a locked door; the agent and the key are in the same room, and so are all things but those that
@@ -99,22 +99,22 @@ class Layout:
     @property
     def id(self) -> str:
         """Return the whole layout in one line."""
-        things = " ".join(f"{colour}-{kind}-{x}-{y}" for colour, kind, x, y in self.things)
+        objects = " ".join(f"{colour}-{kind}-{x}-{y}" for colour, kind, x, y in self.objects)
         door = "" if self.door is None else "/door-{}-{}-{}".format(*self.door)
         names = ",".join("-".join(filter(None, pair)) for pair in self.targets)
-        return f"{self.level}/{self.order}:{names}/{'-'.join(map(str, self.agent))}/{things}{door}"
+        return f"{self.level}/{self.order}:{names}/{'-'.join(map(str, self.agent))}/{objects}{door}"
 
     @property
     def mission(self) -> str:
         """Return the goal: `a` where several things match a description, else `the`."""
-        pairs = [thing[:2] for thing in self.things] + ([(self.door[0], "door")] if self.door else [])
+        pairs = [placement[:2] for placement in self.objects] + ([(self.door[0], "door")] if self.door else [])
         return MISSIONS[self.order].format(*(noun(target, pairs) for target in self.targets))
 
     def as_json(self) -> dict[str, Any]:
         return {
             "level": self.level,
             "agent": list(self.agent),
-            "things": [list(thing) for thing in self.things],
+            "things": [list(placement) for placement in self.objects],
             "door": None if self.door is None else list(self.door),
             "order": self.order,
             "targets": [list(pair) for pair in self.targets],
@@ -126,7 +126,7 @@ def layout_of(data: Mapping[str, Any]) -> Layout:
     return Layout(
         level=data["level"],
         agent=tuple(data["agent"]),
-        things=tuple(tuple(thing) for thing in data["things"]),
+        objects=tuple(tuple(placement) for placement in data["things"]),
         door=None if data["door"] is None else tuple(data["door"]),
         order=data["order"],
         targets=tuple(tuple(pair) for pair in data["targets"]),
@@ -143,26 +143,26 @@ def noun(target: Pair, pairs: Collection[Pair]) -> str:
     return " ".join(filter(None, (article, target[0], target[1] or "object")))
 
 
-def draw_layout(rng: Random, level: str, num_distractors: int, held_out: bool) -> Layout:
+def draw_layout(rng: Random, level: str, num_distractors: int, is_test: bool) -> Layout:
     """Draw layouts until one is acceptable; ValueError if none of `PATIENCE` draws is."""
     family = LEVELS[level]
     for _ in range(PATIENCE):
         if family.named:
-            found = draw_named(rng, level, family, num_distractors)
+            layout = draw_named(rng, level, family, num_distractors)
         elif family.is_partial:
-            found = name_in_part(rng, draw_room(rng, level, family, num_distractors, held_out))
+            layout = name_in_part(rng, draw_room(rng, level, family, num_distractors, is_test))
         elif family.has_door and family.num_targets:
-            found = draw_behind_door(rng, level, num_distractors)
+            layout = draw_behind_door(rng, level, num_distractors)
         elif family.has_door:
-            found = draw_two_rooms(rng, level, num_distractors, held_out)
+            layout = draw_two_rooms(rng, level, num_distractors, is_test)
         else:
-            found = draw_room(rng, level, family, num_distractors, held_out)
-        if found is not None and is_solvable(found):
-            return found
+            layout = draw_room(rng, level, family, num_distractors, is_test)
+        if layout is not None and is_solvable(layout):
+            return layout
     raise ValueError(f"env: no layout of {level} has room for num_distractors={num_distractors}: ask for fewer")
 
 
-def draw_room(rng: Random, level: str, family: Level, num_distractors: int, held_out: bool) -> Layout | None:
+def draw_room(rng: Random, level: str, family: Level, num_distractors: int, is_test: bool) -> Layout | None:
     """Draw things, of which any may be a target, then their places, at least two steps from the agent."""
     pairs = [(rng.choice(COLOURS), rng.choice(KINDS)) for _ in range(num_distractors + family.num_targets)]
     targets = [rng.choice(pairs)]
@@ -171,7 +171,7 @@ def draw_room(rng: Random, level: str, family: Level, num_distractors: int, held
         targets.append(rng.choice([pair for pair in pairs if alike or pair != targets[0]] or targets))
         if targets[0] == targets[1] and not alike:
             return None
-    if not is_of_split(targets, held_out):  # before the places, as most draws for the test levels end here
+    if not is_of_split(targets, is_test):  # before the places, as most draws for the test levels end here
         return None
     return place(rng, level, family, pairs, targets)
 
@@ -183,8 +183,8 @@ def place(rng: Random, level: str, family: Level, pairs: Sequence[Pair], targets
     if len(pairs) > len(free):
         return None
     cells = rng.sample(free, len(pairs))
-    things = tuple((*pair, *cell) for pair, cell in zip(pairs, cells, strict=True))
-    return Layout(level, (x, y, rng.randrange(4)), things, None, rng.choice(family.orders), tuple(targets))
+    objects = tuple((*pair, *cell) for pair, cell in zip(pairs, cells, strict=True))
+    return Layout(level, (x, y, rng.randrange(4)), objects, None, rng.choice(family.orders), tuple(targets))
 
 
 def draw_named(rng: Random, level: str, family: Level, num_distractors: int) -> Layout | None:
@@ -196,41 +196,41 @@ def draw_named(rng: Random, level: str, family: Level, num_distractors: int) -> 
     return place(rng, level, family, [target, *others], [target])
 
 
-def name_in_part(rng: Random, found: Layout | None) -> Layout | None:
+def name_in_part(rng: Random, layout: Layout | None) -> Layout | None:
     """Let a mission name the colour or the kind of its target alone."""
-    if found is None:
+    if layout is None:
         return None
-    (colour, kind), *_ = found.targets
-    return replace(found, targets=(rng.choice(((colour, ""), ("", kind))),))
+    (colour, kind), *_ = layout.targets
+    return replace(layout, targets=(rng.choice(((colour, ""), ("", kind))),))
 
 
 def draw_behind_door(rng: Random, level: str, num_distractors: int) -> Layout | None:
     """Draw a locked door with its key and distractors in the agent's room, and a box alone in the other room."""
-    start = draw_two_rooms(rng, level, num_distractors, held_out=False)
+    start = draw_two_rooms(rng, level, num_distractors, is_test=False)
     if start is None or start.door is None:
         return None
     box = (rng.choice(COLOURS), "box")
-    if not is_of_split([box], held_out=False) or box in {thing[:2] for thing in start.things}:
+    if not is_of_split([box], is_test=False) or box in {placement[:2] for placement in start.objects}:
         return None
     cell = rng.choice(inner_cells(1 - start.agent[0] // DOOR_X))
-    return replace(start, order="pick up", targets=(box,), things=(*start.things, (*box, *cell)))
+    return replace(start, order="pick up", targets=(box,), objects=(*start.objects, (*box, *cell)))
 
 
-def draw_two_rooms(rng: Random, level: str, num_distractors: int, held_out: bool) -> Layout | None:
+def draw_two_rooms(rng: Random, level: str, num_distractors: int, is_test: bool) -> Layout | None:
     """Place a locked door, its key and distractors, then the agent, which faces a wall or an empty cell."""
     room, door = rng.randrange(2), (DOOR_X, rng.randrange(1, SIZE - 1))
-    colour = rng.choice(TEST_DOORS if held_out else TRAIN_DOORS)
+    colour = rng.choice(TEST_DOORS if is_test else TRAIN_DOORS)
     free = inner_cells(room)
     if num_distractors + 2 > len(free):
         return None
     *cells, (x, y) = rng.sample(free, num_distractors + 2)
     pairs = [(colour, "key"), *((rng.choice(COLOURS), rng.choice(KINDS)) for _ in range(num_distractors))]
-    things = tuple((*pair, *cell) for pair, cell in zip(pairs, cells, strict=True))
+    objects = tuple((*pair, *cell) for pair, cell in zip(pairs, cells, strict=True))
     direction = rng.randrange(4)
     if (x + AHEAD[direction][0], y + AHEAD[direction][1]) in {*cells, door}:
         return None
-    named = colour if held_out else rng.choice(("", colour))
-    return Layout(level, (x, y, direction), things, (colour, *door), "open", ((named, "door"),))
+    named = colour if is_test else rng.choice(("", colour))
+    return Layout(level, (x, y, direction), objects, (colour, *door), "open", ((named, "door"),))
 
 
 def inner_cells(room: int) -> list[Cell]:
@@ -238,13 +238,13 @@ def inner_cells(room: int) -> list[Cell]:
     return [(room * DOOR_X + x, y) for x in range(1, SIZE - 1) for y in range(1, SIZE - 1)]
 
 
-def distance(one: Cell, other: Cell) -> int:
-    return abs(one[0] - other[0]) + abs(one[1] - other[1])
+def distance(cell: Cell, other: Cell) -> int:
+    return abs(cell[0] - other[0]) + abs(cell[1] - other[1])
 
 
-def is_of_split(targets: Collection[Pair], held_out: bool) -> bool:
+def is_of_split(targets: Collection[Pair], is_test: bool) -> bool:
     """Tell whether targets are held-out pairs only, or, in a training level, none of them is."""
-    return all((pair in HELD_OUT) == held_out for pair in targets)
+    return all((pair in HELD_OUT) == is_test for pair in targets)
 
 
 def is_solvable(layout: Layout) -> bool:
@@ -252,7 +252,7 @@ def is_solvable(layout: Layout) -> bool:
     if layout.order == "put next" and is_fulfilled(layout):
         return False
     doors = {layout.door[1:]} if layout.door else set[Cell]()
-    blocked = {(x, y) for _, _, x, y in layout.things}
+    blocked = {(x, y) for _, _, x, y in layout.objects}
     occupied, rooms = blocked | doors, {x // DOOR_X for x, _ in (layout.agent[:2], *blocked)}
     inside = {cell for room in rooms for cell in inner_cells(room)} | occupied
     if len(rooms) == 1:  # nothing lies behind the door
@@ -271,5 +271,5 @@ def is_solvable(layout: Layout) -> bool:
 def is_fulfilled(layout: Layout) -> bool:
     """Tell whether a thing to put is beside its target already, or both are described alike."""
     moved, fixed = layout.targets
-    places = [[thing[2:] for thing in layout.things if thing[:2] == pair] for pair in (moved, fixed)]
-    return moved == fixed or any(distance(one, other) == 1 for one in places[0] for other in places[1])
+    places = [[placement[2:] for placement in layout.objects if placement[:2] == pair] for pair in (moved, fixed)]
+    return moved == fixed or any(distance(moved_cell, other) == 1 for moved_cell in places[0] for other in places[1])

@@ -81,7 +81,7 @@ DIRECTIONS = tuple(tuple(direction(column, row) for row in range(ROW + 1)) for c
 def find(lines: Iterable[str], colour: str, kind: str) -> str:
     """Return where a thing is, as a thought of at most 10 words; of several the first that is described. An empty kind
     is any thing of the colour."""
-    names = [f"{colour} {one}".strip() for one in ((kind,) if kind else CARRIED)]
+    names = [f"{colour} {object_kind}".strip() for object_kind in ((kind,) if kind else CARRIED)]
     for line in lines:
         for name in names:
             before, is_there, place = line.partition(f"{name} ")

@@ -111,7 +111,9 @@ class Bifurcation(Environment):
         moves = tuple(Verb(name=name, description=f"say {name}") for name in self.moves)
         if self.stop_reward is None:
             return moves
-        everywhere = tuple(Verb(name=one.name, description=one.description, when=("first", "later")) for one in moves)
+        everywhere = tuple(
+            Verb(name=move.name, description=move.description, when=("first", "later")) for move in moves
+        )
         return (*everywhere, Verb(name=STOP, description="stop here", when=("later",)))
 
     @property
@@ -133,14 +135,14 @@ class Bifurcation(Environment):
         loops = [rng.randrange(self.num_moves) for _ in range(self.num_doors)]
         hints = [self.hint(rng, door, letter % self.num_moves) for door, letter in enumerate(letters, 1)]
         last = " or ".join(filter(None, (", ".join(self.moves[:-1]), self.moves[-1])))
-        told = f"Pass {self.num_doors} doors: say {last} at each{', or stop' if self.stop_reward is not None else ''}."
+        text = f"Pass {self.num_doors} doors: say {last} at each{', or stop' if self.stop_reward is not None else ''}."
         data = {
             "number": number,
             "letters": "".join(ascii_uppercase[letter] for letter in letters),
             "loops": [loop if door in self.cycles else -1 for door, loop in enumerate(loops, 1)],
             "hints": hints,
         }
-        return Task(id=str(number), prompt=(Text(told),), data=data)
+        return Task(id=str(number), prompt=(Text(text),), data=data)
 
     def hint(self, rng: Random, door: int, right: int) -> int:
         """Draw the hint of a door; -1: none. Every door draws as many numbers, so that the dial moves nothing else."""
@@ -209,16 +211,16 @@ class BifurcationEpisode(Episode):
         if self.state is None:
             return Step(done=True, success=False)
         before, name = self.state, action.name if action.kind == "act" else INVALID
-        found = self.drawn(self.rules.outcomes(before, name), before, name)
-        self.state, self.luck = found.state, None
-        if found.state is not None:
+        outcome = self.drawn(self.rules.outcomes(before, name), before, name)
+        self.state, self.luck = outcome.state, None
+        if outcome.state is not None:
             why = f"Error: {action.text:.100}\n" if action.kind == "invalid" else ""
-            return self.see(found.reward, why)
+            return self.see(outcome.reward, why)
         return Step(
-            reward=found.reward,
+            reward=outcome.reward,
             done=True,
-            truncated=found.success is None,
-            success=bool(found.success),
+            truncated=outcome.success is None,
+            success=bool(outcome.success),
             metrics={"stopped": float(name == STOP)},
         )
 
@@ -226,10 +228,10 @@ class BifurcationEpisode(Episode):
         """Draw an outcome by the luck of the turn."""
         key = (self.number, state) if self.luck is None else (self.luck,)
         left = stream_of("bifurcation", *key, name) / 2**64
-        for one in outcomes[:-1]:
-            left -= one.probability
+        for outcome in outcomes[:-1]:
+            left -= outcome.probability
             if left < 0:
-                return one
+                return outcome
         return outcomes[-1]
 
     def see(self, reward: float, why: str = "") -> Step:

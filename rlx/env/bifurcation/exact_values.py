@@ -67,26 +67,28 @@ def exact_values(process: Process[S], policy: Policy[S]) -> Values[S]:
             chances = policy(state)
             for action in chances:
                 results = process.outcomes(state, action)
-                q[state, action] = sum(one.probability * (one.reward + value_after(one)) for one in results)
+                q[state, action] = sum(
+                    outcome.probability * (outcome.reward + value_after(outcome)) for outcome in results
+                )
             v[state] = sum(chance * q[state, action] for action, chance in chances.items())
         return v[state]
 
-    def value_after(one: Outcome[S]) -> float:
-        return 0.0 if one.state is None else value(one.state)
+    def value_after(outcome: Outcome[S]) -> float:
+        return 0.0 if outcome.state is None else value(outcome.state)
 
     value(process.start)
     return Values(v=v, q=q, reach=compute_reach(process, policy, list(v)))
 
 
 def compute_reach(process: Process[S], policy: Policy[S], states: Sequence[S]) -> dict[S, float]:
-    """Return the probability of reaching each state; `states` has every state after those that follow it."""
+    """Return the probability of reaching each state; `states` lists successors before their predecessors."""
     reach = dict.fromkeys(states, 0.0)
     reach[process.start] = 1.0
     for state in reversed(states):
         for action, chance in policy(state).items():
-            for one in process.outcomes(state, action):
-                if one.state is not None:
-                    reach[one.state] += reach[state] * chance * one.probability
+            for outcome in process.outcomes(state, action):
+                if outcome.state is not None:
+                    reach[outcome.state] += reach[state] * chance * outcome.probability
     return reach
 
 
@@ -104,10 +106,10 @@ class Histories(Generic[S]):
         results = self.process.outcomes(state[-1], action)  # type: ignore[arg-type]
         return [
             Outcome(
-                one.probability,
-                one.reward,
-                None if one.state is None else (*state, action, one.state),
-                one.success,
+                outcome.probability,
+                outcome.reward,
+                None if outcome.state is None else (*state, action, outcome.state),
+                outcome.success,
             )
-            for one in results
+            for outcome in results
         ]

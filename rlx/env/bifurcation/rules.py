@@ -22,7 +22,7 @@ SEEN = re.compile(r"^door (?P<door>\d+), [A-Z][^\n]*?(?:, (?P<hint>\w+)\?)?$", r
 """Text of a state within a context."""
 STOP = "stop"
 INVALID = ""
-"""Name of what the agent says where it says no action."""
+"""Name of an invalid turn, which contains no action."""
 End = Literal["mean", "all"]
 """Reward of the last door: the mean of the marks, or 1 where all are 1."""
 
@@ -109,11 +109,11 @@ class Rules:
     def text(self, state: State) -> str:
         """Return what the agent sees of a state: with `aliased` neither the marks nor the turn."""
         hint = self.hints[state.door]
-        seen = [f"door {state.door + 1}", self.letters[state.door]]
+        parts = [f"door {state.door + 1}", self.letters[state.door]]
         if not self.aliased:
             marks = " ".join(map(str, state.marks)) or "-"
-            seen += [f"turn {state.turn + 1}", f"marks {marks}"]
-        return ", ".join(seen) + (f", {self.moves[hint]}?" if hint >= 0 else "")
+            parts += [f"turn {state.turn + 1}", f"marks {marks}"]
+        return ", ".join(parts) + (f", {self.moves[hint]}?" if hint >= 0 else "")
 
     def habit(self, state: State, sureness: float, stops: float) -> Mapping[str, float]:
         """Return the policy that follows hints, in a state."""

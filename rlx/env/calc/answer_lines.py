@@ -29,7 +29,7 @@ REPLACED = (
     (re.compile(r"\\(?:[,;:! ]|q?quad(?![A-Za-z]))"), " "),
     (re.compile(r"</?[A-Za-z][^<>\n]*>"), " ; "),
     (BOLD, ""),
-    (re.compile(r"(?<!\d)(\d{1,3})((?:,\d{3})+)(?!,?\d)", re.ASCII), lambda found: found[0].replace(",", "")),
+    (re.compile(r"(?<!\d)(\d{1,3})((?:,\d{3})+)(?!,?\d)", re.ASCII), lambda match: match[0].replace(",", "")),
     (re.compile(r"\b(?:which )?(?:equals(?: to)?|is equal(?: to)?|gives|makes|yields)\b|[→⇒]|:="), "="),
 )
 HEADING = re.compile(r"[>#* ]+")
@@ -49,9 +49,9 @@ def answer_lines(text: str) -> list[str]:
     lines: list[list[str]] = []
     for line in filter(None, (" ".join(line.split()) for line in plain.splitlines())):
         heading = HEADING.match(line)
-        said = line[heading.end() :] if heading else line
-        if said.startswith("=") and lines:
-            lines[-1].append(said)
+        content = line[heading.end() :] if heading else line
+        if content.startswith("=") and lines:
+            lines[-1].append(content)
         else:
-            lines.append([said])
+            lines.append([content])
     return [" ".join(parts) for parts in lines]

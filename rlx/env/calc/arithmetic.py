@@ -65,12 +65,12 @@ class Arithmetic(NumberQuestions):
     def ask(self, rng: Random, most: int, words: float) -> Question:
         """An expression is always asked alike, so that in words it is not in another split than in signs."""
         text, value = self.drawing().expression(rng, rng.randint(self.min_operations, most))
-        own = Random(f"{self.stream}/{text}")
-        said = speak(text, own) if own.random() < words else text
+        words_rng = Random(f"{self.stream}/{text}")
+        wording = speak(text, words_rng) if words_rng.random() < words else text
         answer = write_number(value)
         key = {"answer": answer, "expression": text}
         return Question(
-            text=f"What is {said}?", identity=text, key=key, answer=answer, worked=f"It is {text} = {answer}."
+            text=f"What is {wording}?", identity=text, key=key, answer=answer, worked=f"It is {text} = {answer}."
         )
 
     def sums(self, task: Task, rng: Random) -> Iterator[tuple[str, str]]:

@@ -69,9 +69,9 @@ class CalcCountdown(CalcQuestions):
         numbers, target = sorted(map(int, re.findall(r"\d+", text))), write_number(value)
         identity = f"{numbers}={target}"
         Random(f"{self.stream}/{identity}").shuffle(numbers)
-        asked = PROMPT.format(numbers=numbers, target=target)
+        prompt = PROMPT.format(numbers=numbers, target=target)
         key = {"numbers": numbers, "target": target}
-        return Question(text=asked, identity=identity, key=key, answer=text, worked=f"{text} = {target}, so I answer:")
+        return Question(text=prompt, identity=identity, key=key, answer=text, worked=f"{text} = {target}, so I answer:")
 
     def is_right(self, key: Any, text: str) -> bool:
         return solves(text, key["numbers"], Fraction(key["target"]))
@@ -82,14 +82,14 @@ class CalcCountdown(CalcQuestions):
 
     def measure(self, key: Any, expression: str) -> Mapping[str, float]:
         used = Counter(re.findall(r"\d+(?:\.\d+)?", expression, re.ASCII))
-        given = set(map(str, key["numbers"]))
-        return {"hallucinated": float(sum(num for number, num in used.items() if number not in given))}
+        allowed_numbers = set(map(str, key["numbers"]))
+        return {"hallucinated": float(sum(num for number, num in used.items() if number not in allowed_numbers))}
 
     def sums(self, task: Task, rng: Random) -> Iterator[tuple[str, str]]:
         """Yield some wrong expressions, each followed by a thought that says so, and the right one."""
         thought, numbers, target = "", task.data["key"]["numbers"], task.data["key"]["target"]
         for _ in range(rng.randint(0, min(self.max_wrong, max(0, self.max_rounds - 1)))):
-            text = random_candidate(numbers, rng, whole=True).text[1:-1]
+            text = random_candidate(numbers, rng, exact=True).text[1:-1]
             value = self.display(text)
             if value != target and not value.startswith("Error"):
                 yield thought, text
@@ -98,16 +98,16 @@ class CalcCountdown(CalcQuestions):
 
     def any_sum(self, task: Task, rng: Random) -> str:
         """Return a random expression of all numbers."""
-        return random_candidate(task.data["key"]["numbers"], rng, whole=True).text[1:-1]
+        return random_candidate(task.data["key"]["numbers"], rng, exact=True).text[1:-1]
 
-    def any_answer(self, task: Task, rng: Random, lent: Calculator | None, expression: str) -> str:
+    def any_answer(self, task: Task, rng: Random, calculator: Calculator | None, expression: str) -> str:
         return expression or self.any_sum(task, rng)
 
     def display(self, text: str) -> str:
         return "" if self.calculator is None else self.calculator.run(text).output
 
-    def conclude(self, task: Task, shown: str) -> Move:
-        return Move(thought=f"{shown} is the target:", action=Action(kind="answer", text=task.data["answer"]))
+    def conclude(self, task: Task, result: str) -> Move:
+        return Move(thought=f"{result} is the target:", action=Action(kind="answer", text=task.data["answer"]))
 
     def random_tries(self, task: Task, num: int, seed: int) -> list[str]:
         """Return distinct random valid expressions: a baseline without knowledge."""

@@ -95,43 +95,45 @@ class CalcQuestions(DrawnQuestions):
 
     def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
         """Answer with the calculator's last result; without a calculator, or without need of one, after a thought."""
-        rng, shown = Random(f"{self.stream}/demonstrate/{seed}/{task.id}"), ""
-        lent = self.calculator if "calculate" in tools else None
+        rng, result = Random(f"{self.stream}/demonstrate/{seed}/{task.id}"), ""
+        calculator = self.calculator if "calculate" in tools else None
         if self.expert == "any":
             is_known = rng.random() < self.any_known
-            yield from super().demonstrate(task, seed, tools) if is_known else self.wander(task, rng, lent)
+            yield from super().demonstrate(task, seed, tools) if is_known else self.wander(task, rng, calculator)
             return
-        for thought, expression in self.sums(task, rng) if lent else ():
+        for thought, expression in self.sums(task, rng) if calculator else ():
             yield Move(thought=thought, action=Action(kind="call", name="calculate", text=f"{expression} ="))
-            shown = lent.run(expression).output if lent else ""
-        if not shown:
+            result = calculator.run(expression).output if calculator else ""
+        if not result:
             yield from super().demonstrate(task, seed, tools)
         else:
-            yield self.conclude(task, shown)
+            yield self.conclude(task, result)
 
-    def wander(self, task: Task, rng: Random, lent: Calculator | None) -> Iterator[Move]:
+    def wander(self, task: Task, rng: Random, calculator: Calculator | None) -> Iterator[Move]:
         """Up to `any_calls` calls, and an answer: what was shown last, if something was, else any."""
         expression = ""
-        for _ in range(rng.randint(0, min(self.any_calls, self.max_rounds)) if lent else 0):
+        for _ in range(rng.randint(0, min(self.any_calls, self.max_rounds)) if calculator else 0):
             expression = self.any_sum(task, rng)
             yield Move(thought="", action=Action(kind="call", name="calculate", text=f"{expression} ="))
-        yield Move(thought="", action=Action(kind="answer", text=self.any_answer(task, rng, lent, expression)))
+        yield Move(thought="", action=Action(kind="answer", text=self.any_answer(task, rng, calculator, expression)))
 
     def any_sum(self, task: Task, rng: Random) -> str:
         """One operation on two of the numbers that the question tells, or of any."""
-        told = [int(number) for number in re.findall(r"(?<!\d)[1-9]\d{0,8}(?!\d)", task.prompt[0].text, re.ASCII)]
-        numbers = told if len(told) > 1 else [*told, *rng.sample(range(1, 10), 2)]
-        return random_candidate(rng.sample(numbers, 2), rng, whole=True).text[1:-1]
+        question_numbers = [
+            int(number) for number in re.findall(r"(?<!\d)[1-9]\d{0,8}(?!\d)", task.prompt[0].text, re.ASCII)
+        ]
+        numbers = question_numbers if len(question_numbers) > 1 else [*question_numbers, *rng.sample(range(1, 10), 2)]
+        return random_candidate(rng.sample(numbers, 2), rng, exact=True).text[1:-1]
 
-    def any_answer(self, task: Task, rng: Random, lent: Calculator | None, expression: str) -> str:
-        shown = lent.run(expression) if lent and expression else None
-        if shown is not None and not shown.failed:
-            return shown.output
+    def any_answer(self, task: Task, rng: Random, calculator: Calculator | None, expression: str) -> str:
+        result = calculator.run(expression) if calculator and expression else None
+        if result is not None and not result.failed:
+            return result.output
         return next(tries_of(self, task, 1, rng.randrange(MANY))).text
 
-    def conclude(self, task: Task, shown: str) -> Move:
+    def conclude(self, task: Task, result: str) -> Move:
         """The answer, when the last call has shown what it did."""
-        return Move(thought="", action=Action(kind="answer", text=shown))
+        return Move(thought="", action=Action(kind="answer", text=result))
 
 
 class CalcEpisode(QuestionEpisode):
@@ -152,7 +154,7 @@ class CalcEpisode(QuestionEpisode):
 
 
 class NumberQuestions(CalcQuestions):
-    """Questions whose answer is a number; the key is that number or has it as `answer`."""
+    """Questions whose answer is a number, stored in the key as `answer`."""
 
     def is_right(self, key: Any, text: str) -> bool:
         return number_in(text) == Fraction(key["answer"])

@@ -61,8 +61,8 @@ def ask(rng: Random, size: int, clues: int) -> Question:
     solution = full_grid(rng, size)
     puzzle = puzzle_of(solution, rng, clues, SEARCH)
     high = isqrt(size)
-    told = f"every row, column and box of {high} x {size // high} has each digit from 1 to {size} once"
+    rule = f"every row, column and box of {high} x {size // high} has each digit from 1 to {size} once"
     board = in_rows((digit or "." for digit in puzzle), size, size)
     answer = in_rows(solution, size, size).replace("\n", " / ")
     key = {"answer": "".join(map(str, solution))}
-    return Question(text=f"Fill the grid: {told}. Say all rows.\n{board}", key=key, answer=answer)
+    return Question(text=f"Fill the grid: {rule}. Say all rows.\n{board}", key=key, answer=answer)

@@ -52,12 +52,12 @@ def find_calculation(text: str) -> str:
     """
     for line in reversed(answer_lines(text)):
         mark = LIST_MARK.match(line)
-        said = line[mark.end() :] if mark else line
-        for found in reversed([*CALCULATION.finditer(said)]):
-            if OPERATION.search(found[0]):
-                start = found.end() - len(found[0].lstrip(") "))
-                stop = found.start() + len(found[0].rstrip("( "))
-                return said[start:stop] if stands_alone(said, start, stop) else ""
+        content = line[mark.end() :] if mark else line
+        for match in reversed([*CALCULATION.finditer(content)]):
+            if OPERATION.search(match[0]):
+                start = match.end() - len(match[0].lstrip(") "))
+                stop = match.start() + len(match[0].rstrip("( "))
+                return content[start:stop] if stands_alone(content, start, stop) else ""
     return ""
 
 

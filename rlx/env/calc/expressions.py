@@ -89,8 +89,8 @@ def say_or_write(number: str, rng: Random) -> str:
     return say_number(int(number)) if rng.random() < 0.5 else number
 
 
-def hear(said: str) -> str:
+def hear(text: str) -> str:
     """The inverse of `speak`."""
     for sign, word in SPOKEN.items():
-        said = said.replace(f" {word} ", f" {sign} ")
-    return WORDS.sub(lambda words: str(hear_number(words[0])), said)
+        text = text.replace(f" {word} ", f" {sign} ")
+    return WORDS.sub(lambda words: str(hear_number(words[0])), text)

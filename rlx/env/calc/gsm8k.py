@@ -86,22 +86,22 @@ class GSM8KStar(NumberQuestions, SourcedQuestions):
         return Worked(text, tuple(expression for expression, _ in WORKED_STEP.findall(worked))), value
 
     def read(self, row: Mapping[str, Any]) -> Question | None:
-        told = hub.text_of(row[self.answer_key])
-        answer = read_number(told.rpartition("####")[2])
-        steps = tuple(expression for expression, _ in STEP.findall(told))
+        solution = hub.text_of(row[self.answer_key])
+        answer = read_number(solution.rpartition("####")[2])
+        steps = tuple(expression for expression, _ in STEP.findall(solution))
         return None if answer is None else self.ask_scaled(Worked(hub.text_of(row[self.question_key]), steps), answer)
 
     def ask_scaled(self, problem: Worked, answer: Fraction) -> Question | None:
         """Scale a problem, always alike, so that no other scaling of it is in another split."""
-        found = scale(problem, answer, Random(f"{self.stream}/{problem.text}"), self.largest)
-        if found is None:
+        scaled_problem = scale(problem, answer, Random(f"{self.stream}/{problem.text}"), self.largest)
+        if scaled_problem is None:
             return None
-        scaled, said = found[0], write_number(found[1])
+        scaled, answer_text = scaled_problem[0], write_number(scaled_problem[1])
         return Question(
             text=scaled.text,
             identity=problem.text,
-            key={"answer": said, "sums": [make_pressable(step) for step in scaled.steps]},
-            answer=said,
+            key={"answer": answer_text, "sums": [make_pressable(step) for step in scaled.steps]},
+            answer=answer_text,
             worked=f"I calculate {', then '.join(scaled.steps)}.",
         )
 
@@ -128,8 +128,8 @@ class GSM8KStar(NumberQuestions, SourcedQuestions):
 
     def random_tries(self, task: Task, num: int, seed: int) -> list[str]:
         """Return distinct results of one operation on two of the problem's numbers: a baseline without knowledge."""
-        shown = [int(number) for number in re.findall(r"\d{1,9}", task.prompt[0].text, re.ASCII)] or [0]
-        return one_operation(shown, num, Random(f"{self.stream}/random/{seed}/{task.id}"))
+        numbers = [int(number) for number in re.findall(r"\d{1,9}", task.prompt[0].text, re.ASCII)] or [0]
+        return one_operation(numbers, num, Random(f"{self.stream}/random/{seed}/{task.id}"))
 
 
 def check_kinds(kinds: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ from rlx.tool.arithmetic import WrongExpressionError, parse, tokenize
 from rlx.tool.calculator import NESTING, TOKEN
 
 CONSTANTS = frozenset({1, 2, 7, 10, 12, 24, 30, 31, 52, 60, 100, 365, 1000})
-"""Numbers that a calculation may have though no one told them; they stay as they are."""
+"""Constants that a calculation may use without a mention in the story; scaling never changes them."""
 ANY = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?|\.\d+", re.ASCII)
 PLAIN = re.compile(r"(?<![\w.,:/%-])\d{1,6}(?![\w:/%-]|[.,]\d|\s*percent)", re.ASCII)
 """A whole number of a story that may be changed: no part of a decimal, a time, a ratio, a share or a word."""
@@ -53,9 +53,9 @@ def scale(problem: Worked, answer: Fraction, rng: Random, largest: int) -> tuple
     values = None if steps is None else follow(steps, {})
     if steps is None or values is None or values[-1] != answer:
         return None
-    told = sorted({number for step in steps for number in step.story_numbers.values()})
-    for attempt in range(TRIES if told and 3 * max(told) <= largest else 0):
-        new = larger(told, rng, largest, exact=attempt % 2 == 1)
+    story_numbers = sorted({number for step in steps for number in step.story_numbers.values()})
+    for attempt in range(TRIES if story_numbers and 3 * max(story_numbers) <= largest else 0):
+        new = larger(story_numbers, rng, largest, exact=attempt % 2 == 1)
         others = follow(steps, new)
         if others is not None and all(map(is_alike, values, others)):
             return Worked(retell(problem.text, new), tuple(rewrite(steps, new, others))), others[-1]
@@ -64,13 +64,13 @@ def scale(problem: Worked, answer: Fraction, rng: Random, largest: int) -> tuple
 
 def understand(problem: Worked) -> list[Expression] | None:
     """Find the origin of each number of the steps; None if a number has several origins, or none."""
-    told = Counter(number.replace(",", "") for number in ANY.findall(problem.text))
-    changeable = changeable_numbers(problem, told)
+    number_counts = Counter(number.replace(",", "") for number in ANY.findall(problem.text))
+    changeable = changeable_numbers(problem, number_counts)
     values: list[Fraction] = []
     steps = []
     for expression in problem.steps:
         tokens = read(expression)
-        step = None if tokens is None else sort_out(tokens, told, changeable, values)
+        step = None if tokens is None else sort_out(tokens, number_counts, changeable, values)
         value = None if step is None else follow([step], {}, values)
         if step is None or value is None:
             return None
@@ -79,11 +79,11 @@ def understand(problem: Worked) -> list[Expression] | None:
     return steps or None
 
 
-def changeable_numbers(problem: Worked, told: Mapping[str, int]) -> set[int]:
+def changeable_numbers(problem: Worked, number_counts: Mapping[str, int]) -> set[int]:
     """Return the numbers that the story tells once and the steps use."""
     used = {token for expression in problem.steps for token in read(expression) or ()}
     return {
-        int(number) for number in PLAIN.findall(problem.text) if told.get(number) == 1 and number in used
+        int(number) for number in PLAIN.findall(problem.text) if number_counts.get(number) == 1 and number in used
     } - CONSTANTS
 
 
@@ -95,23 +95,23 @@ def read(expression: str) -> list[str] | None:
 
 
 def sort_out(
-    tokens: Sequence[str], told: Mapping[str, int], changeable: set[int], values: Sequence[Fraction]
+    tokens: Sequence[str], number_counts: Mapping[str, int], changeable: set[int], values: Sequence[Fraction]
 ) -> Expression | None:
     new: dict[int, int] = {}
-    found: dict[int, int] = {}
+    step_values: dict[int, int] = {}
     for place, token in enumerate(tokens):
         if not token[-1].isdigit():
             continue
         earlier = [index for index, value in enumerate(values) if value == Fraction(token)]
-        if len(earlier) + (token in told) > 1:
+        if len(earlier) + (token in number_counts) > 1:
             return None
         if earlier:
-            found[place] = earlier[0]
-        elif token in told:
+            step_values[place] = earlier[0]
+        elif token in number_counts:
             new |= {place: int(token)} if token.isdigit() and int(token) in changeable else {}
         elif "." not in token and int(token) not in CONSTANTS:
             return None
-    return Expression(tuple(tokens), new, found)
+    return Expression(tuple(tokens), new, step_values)
 
 
 def follow(
@@ -119,16 +119,16 @@ def follow(
 ) -> list[Fraction] | None:
     """Compute each step with other numbers; None if a value is undefined, not above 0, or not exact at three
     decimals."""
-    known = list(values)
+    results = list(values)
     for step in steps:
         try:
-            value = Fraction(parse(put(step, new, known), NESTING, Fraction))
+            value = Fraction(parse(put(step, new, results), NESTING, Fraction))
         except (WrongExpressionError, ZeroDivisionError):
             return None
         if not 0 < value < BOUND or 1000 % value.denominator:
             return None
-        known.append(value)
-    return known[len(values) :]
+        results.append(value)
+    return results[len(values) :]
 
 
 def put(step: Expression, new: Mapping[int, int], values: Sequence[Fraction]) -> list[str]:
@@ -145,10 +145,10 @@ def is_alike(old: Fraction, new: Fraction) -> bool:
     return old.denominator > 1 or new.denominator == 1
 
 
-def larger(told: Sequence[int], rng: Random, largest: int, exact: bool) -> dict[int, int]:
+def larger(numbers: Sequence[int], rng: Random, largest: int, exact: bool) -> dict[int, int]:
     """Multiples, some by a factor in common; where they need not be `exact`, near multiples."""
-    common = grow(rng, largest // max(told))
-    factors = {number: rng.choice((common, common, grow(rng, largest // number))) for number in told}
+    common = grow(rng, largest // max(numbers))
+    factors = {number: rng.choice((common, common, grow(rng, largest // number))) for number in numbers}
     return {n: n * by + (0 if exact else rng.randint(0, min(by - 1, largest - n * by))) for n, by in factors.items()}
 
 

@@ -35,9 +35,9 @@ class Modulo(NumberQuestions):
 
     def draw(self, rng: Random) -> Question:
         divisor, number = sorted(Draw(digits=digits).number(rng) for digits in (self.divisor_digits, self.digits))
-        whole, answer = divmod(number, divisor)
+        quotient, answer = divmod(number, divisor)
         key = {"answer": str(answer), "number": number, "divisor": divisor}
-        worked = f"{number} - {whole} * {divisor} = {answer}."
+        worked = f"{number} - {quotient} * {divisor} = {answer}."
         return Question(text=f"What is {number} mod {divisor}?", key=key, answer=str(answer), worked=worked)
 
     def sums(self, task: Task, rng: Random) -> Iterator[tuple[str, str]]:

@@ -31,10 +31,10 @@ CHANGED = re.compile(r"\^ *[-+]?\d|[eE][-+]?\d", re.ASCII)
 def number_in(text: str) -> Fraction | None:
     """Return the last number of an answer; None where there is none, or a sum in its place."""
     for line in reversed(answer_lines(marked(text))):
-        said = SAID_MINUS.sub("-", line)
-        for found in reversed([*SUM.finditer(said)]):
-            if NUMBER.search(found[0]) and not is_in_a_word(said, found.start()):
-                return None if is_changed(said, found) else worth(found[0], said[: found.start()])
+        signed_line = SAID_MINUS.sub("-", line)
+        for match in reversed([*SUM.finditer(signed_line)]):
+            if NUMBER.search(match[0]) and not is_in_a_word(signed_line, match.start()):
+                return None if is_changed(signed_line, match) else worth(match[0], signed_line[: match.start()])
     return None
 
 
@@ -51,11 +51,11 @@ def is_in_a_word(line: str, start: int) -> bool:
     return line[start].isdigit() and (before.isalpha() or before == "_")
 
 
-def is_changed(line: str, found: re.Match[str]) -> bool:
+def is_changed(line: str, match: re.Match[str]) -> bool:
     """Tell whether a neighbour makes another number of these digits."""
-    before, after = line[max(0, found.start() - 1) : found.start()], line[found.end() : found.end() + 1]
+    before, after = line[max(0, match.start() - 1) : match.start()], line[match.end() : match.end() + 1]
     is_raised = after.isnumeric() and not after.isascii()
-    return before in tuple("^√∛∜") or is_raised or CHANGED.match(line, found.end()) is not None
+    return before in tuple("^√∛∜") or is_raised or CHANGED.match(line, match.end()) is not None
 
 
 def worth(sums: str, before: str) -> Fraction | None:
@@ -81,8 +81,8 @@ def signed(side: str, before: str) -> Fraction | None:
 
 def ratio(side: str) -> Fraction | None:
     """Return a fraction in lowest terms that is no whole number."""
-    found = RATIO.fullmatch(re.sub(r"[() ]", "", side))
-    if found is None:
+    match = RATIO.fullmatch(re.sub(r"[() ]", "", side))
+    if match is None:
         return None
-    above, below = int(found[2]), int(found[3])
-    return Fraction(int(f"{found[1]}{above}"), below) if below > 1 and gcd(above, below) == 1 else None
+    above, below = int(match[2]), int(match[3])
+    return Fraction(int(f"{match[1]}{above}"), below) if below > 1 and gcd(above, below) == 1 else None

@@ -10,7 +10,7 @@ TENS = ("", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eight
 NUMERALS = (*UNITS, *filter(None, TENS), "hundred", "thousand")
 
 SPOKEN = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
-"""Signs as one says them."""
+"""Names of the signs in spoken English."""
 
 
 def say_number(value: int) -> str:

@@ -46,8 +46,8 @@ def read_stories() -> tuple[Story, ...]:
 
 def read_story(line: str) -> Story:
     """Return the story of a line."""
-    steps, given, text = (field.strip() for field in line.split("|"))
-    pairs = [(one.partition(" = ")[0], one.partition(" = ")[2]) for one in given.split(", ") if one]
+    steps, definitions, text = (field.strip() for field in line.split("|"))
+    pairs = [(pair.partition(" = ")[0], pair.partition(" = ")[2]) for pair in definitions.split(", ") if pair]
     return Story(text=text, steps=tuple(steps.split("; ")), definitions=dict(pairs))
 
 
@@ -72,8 +72,8 @@ def tell(story: Story, rng: Random, high: int) -> tuple[Worked, Fraction] | None
     results: list[int] = []
     steps: list[str] = []
     for step in story.steps:
-        known = {**values, **{f"#{place}": result for place, result in enumerate(results, 1)}}
-        tokens = [str(known.get(token, token)) for token in step.split()]
+        numbers_by_name = {**values, **{f"#{place}": result for place, result in enumerate(results, 1)}}
+        tokens = [str(numbers_by_name.get(token, token)) for token in step.split()]
         result = Fraction(parse(tokens, NESTING, Fraction))
         if result.denominator > 1 or result <= 0:
             return None
@@ -83,17 +83,18 @@ def tell(story: Story, rng: Random, high: int) -> tuple[Worked, Fraction] | None
     return Worked(text, tuple(steps)), Fraction(results[-1])
 
 
-def number_of(letter: str, given: Mapping[str, str], drawn: Mapping[str, int]) -> int:
-    """Return the number of a letter: what its expression comes to, or what was drawn."""
-    if letter not in given:
+def number_of(letter: str, definitions: Mapping[str, str], drawn: Mapping[str, int]) -> int:
+    """Return the number of a letter: the value of its definition, or else its drawn number."""
+    if letter not in definitions:
         return drawn[letter]
     tokens = [
-        str(number_of(token, given, drawn)) if LETTER.fullmatch(token) else token for token in given[letter].split()
+        str(number_of(token, definitions, drawn)) if LETTER.fullmatch(token) else token
+        for token in definitions[letter].split()
     ]
     return int(parse(tokens, NESTING, Fraction))
 
 
 def words(rng: Random) -> dict[str, str]:
     """Draw the names and things of a story."""
-    (name, other, third), (thing, thing2) = rng.sample(NAMES, 3), rng.sample(THINGS, 2)
-    return {"name": name, "other": other, "third": third, "thing": thing, "thing2": thing2, "box": rng.choice(BOXES)}
+    (name, other, third), (goods, goods2) = rng.sample(NAMES, 3), rng.sample(THINGS, 2)
+    return {"name": name, "other": other, "third": third, "thing": goods, "thing2": goods2, "box": rng.choice(BOXES)}

@@ -20,7 +20,11 @@ LONGEST = 1000
 
 
 def refuse_symbols(symbols: str) -> None:
-    if len(symbols) < 2 or len(set(symbols)) < len(symbols) or any(one.isspace() or one in ":;?." for one in symbols):
+    if (
+        len(symbols) < 2
+        or len(set(symbols)) < len(symbols)
+        or any(symbol.isspace() or symbol in ":;?." for symbol in symbols)
+    ):
         refuse("symbols", symbols, "two or more characters, each once, and none a blank or one of : ; ? .")
 
 
@@ -48,11 +52,11 @@ class Count(NumberQuestions):
     def draw(self, rng: Random) -> Question:
         several = rng.sample(self.symbols, min(len(self.symbols), rng.randint(2, 4)))
         row, wanted = rng.choices(several, k=rng.randint(2, self.length)), rng.choice(several)
-        said, number = " ".join(row), row.count(wanted)
-        identity = f"{wanted}: {said}"
+        row_text, number = " ".join(row), row.count(wanted)
+        identity = f"{wanted}: {row_text}"
         in_words = Random(f"{self.stream}/{identity}").random() < self.words
         return Question(
-            text=f"How many {wanted} are in {said}?" if in_words else f"count({wanted}; {said}) = ?",
+            text=f"How many {wanted} are in {row_text}?" if in_words else f"count({wanted}; {row_text}) = ?",
             identity=identity,
             key={"answer": str(number), "length": len(row)},
             answer=str(number),
@@ -88,16 +92,16 @@ class Repeat(CalcQuestions):
 
     def draw(self, rng: Random) -> Question:
         row, times = rng.choices(self.symbols, k=rng.randint(1, self.length)), rng.randint(1, self.times)
-        said = " ".join(row)
+        row_text = " ".join(row)
         how = "once" if times == 1 else f"{times} times"
         answer = " ".join(row * times)
-        return Question(text=f"Say {said} {how}.", key={"answer": answer}, answer=answer)
+        return Question(text=f"Say {row_text} {how}.", key={"answer": answer}, answer=answer)
 
     def is_right(self, key: Any, text: str) -> bool:
         return "".join(final(text).split()) == "".join(key["answer"].split())
 
 
 def final(text: str) -> str:
-    """Return the answer in a text: its last line, and of that what follows its last colon."""
+    """Return the answer in a text: the last line, without the part up to its last colon."""
     lines = text.strip().splitlines()
     return lines[-1].rpartition(":")[2].strip() if lines else ""

@@ -1,1 +1,1 @@
-"""Countdown: the environment, its solver, its verifier and its demonstrations."""
+"""Countdown: environment, solver, verifier and demonstrations."""

@@ -58,7 +58,7 @@ class Countdown(Environment):
         "lambda_mismatch",
         "count_malformed",
     )
-    """Keys that leave demonstrations as they are: supervised warm starts are shared over them."""
+    """Keys that do not change demonstrations: runs with different values share supervised warm starts."""
 
     numbers: tuple[int, ...] = (3, 4)
     """Numbers per problem: one of these, drawn evenly (each from 2 to 6)."""
@@ -145,7 +145,7 @@ class Countdown(Environment):
 
     @property
     def hub_data(self) -> str:
-        """The hub's name of what it reads, if it reads from one."""
+        """Name of the hub data set; empty for other sources."""
         return self.hub if self.source == "hub" and is_elsewhere(self.hub) else ""
 
     def data_version(self) -> str:
@@ -266,16 +266,16 @@ def of_split(tasks: Iterable[Task], *, test: bool) -> Iterator[Task]:
 
 def distinct(tasks: Iterable[Task]) -> Iterator[Task]:
     """Yield each problem once; an error once no new one comes."""
-    seen: set[str] = set()
+    problems: set[str] = set()
     num_repeats = 0
     for task in tasks:
         num_repeats += 1
-        if canonical(task) not in seen:
-            seen.add(canonical(task))
+        if canonical(task) not in problems:
+            problems.add(canonical(task))
             num_repeats = 0
             yield task
         if num_repeats > MAX_DRAWS:
-            raise DataError(f"only {len(seen)} test problems exist in these ranges; widen them, or ask for fewer")
+            raise DataError(f"only {len(problems)} test problems exist in these ranges; widen them, or ask for fewer")
 
 
 def generate(env: Countdown, rng: random.Random) -> Iterator[Task]:

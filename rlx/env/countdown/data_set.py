@@ -60,11 +60,11 @@ def read_rows(name: str, rows: Iterable[Any]) -> Iterator[Row]:
         yield problem(name, index, *(row.get(column) for column in columns))
 
 
-def columns_of(name: str, there: Sequence[str]) -> list[str]:
-    found = [next((key for key in keys if key in there), "") for keys in (NUMBERS, TARGET)]
-    if not all(found):
-        refuse(name, f"it has columns {there[:6]}, and needs one of {NUMBERS} and {TARGET[0]!r}")
-    return found
+def columns_of(name: str, columns: Sequence[str]) -> list[str]:
+    names = [next((key for key in keys if key in columns), "") for keys in (NUMBERS, TARGET)]
+    if not all(names):
+        refuse(name, f"it has columns {columns[:6]}, and needs one of {NUMBERS} and {TARGET[0]!r}")
+    return names
 
 
 def read_folder(name: str) -> Iterator[Row]:
@@ -79,7 +79,7 @@ def problem(name: str, index: int, numbers: Any, target: Any) -> Row:
     values = [*numbers, target] if isinstance(numbers, (list, tuple)) else [None]
     if not all(isinstance(value, int | float) and value == value // 1 for value in values):
         refuse(name, f"row {index} is not a list of integers and a target")
-    whole, goal = [int(number) for number in numbers], int(target)
-    if not 1 <= len(whole) <= MAX_NUMBERS or min(whole) < 0 or max(*whole, abs(goal)) > MAX_NUMBER:
+    integers, goal = [int(number) for number in numbers], int(target)
+    if not 1 <= len(integers) <= MAX_NUMBERS or min(integers) < 0 or max(*integers, abs(goal)) > MAX_NUMBER:
         refuse(name, f"row {index} needs 1 to {MAX_NUMBERS} numbers of 0 to {MAX_NUMBER}")
-    return whole, goal
+    return integers, goal

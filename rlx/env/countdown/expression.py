@@ -54,28 +54,28 @@ class Candidate(NamedTuple):
     value: int | float
 
 
-def random_candidate(numbers: Sequence[int], rng: random.Random, whole: bool = False) -> Candidate:
-    """A random expression that uses each number once and never divides by zero, nor, if `whole`, with a rest."""
+def random_candidate(numbers: Sequence[int], rng: random.Random, exact: bool = False) -> Candidate:
+    """A random expression that uses each number once and never divides by zero, nor, if `exact`, with a remainder."""
     parts = [Candidate(str(number), number) for number in numbers]
     while len(parts) > 1:
         left, right = (parts.pop(int(rng.random() * len(parts))) for _ in range(2))
-        parts.append(join(left, right, rng, whole))
+        parts.append(join(left, right, rng, exact))
     return parts[0]
 
 
 def random_expressions(numbers: Sequence[int], num: int, rng: random.Random) -> list[str]:
     """Distinct ones, at most `num`. Divisions leave no rest, which solves about half as many problems again as any
     division does."""
-    found: dict[str, None] = {}
+    texts: dict[str, None] = {}
     for _ in range(20 * num):
-        if len(found) < num:
-            found[random_candidate(numbers, rng, whole=True).text] = None
-    return list(found)
+        if len(texts) < num:
+            texts[random_candidate(numbers, rng, exact=True).text] = None
+    return list(texts)
 
 
-def join(left: Candidate, right: Candidate, rng: random.Random, whole: bool) -> Candidate:
+def join(left: Candidate, right: Candidate, rng: random.Random, exact: bool) -> Candidate:
     a, b = left.value, right.value
-    divides = b != 0 and (not whole or a % b == 0)
+    divides = b != 0 and (not exact or a % b == 0)
     operator = "+-*/"[int(rng.random() * (4 if divides else 3))]
     value = a + b if operator == "+" else a - b if operator == "-" else a * b if operator == "*" else a / b
     return Candidate(f"({left.text} {operator} {right.text})", value)

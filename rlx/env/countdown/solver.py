@@ -28,17 +28,17 @@ def solutions(numbers: Sequence[int], target: int, seed: int | None = None) -> I
     if len(numbers) == 1:
         yield from ([str(target)] if numbers[0] == target else [])
         return
-    table, whole = tabulate(numbers), (1 << len(numbers)) - 1
-    halves = [mask for mask in range(1, whole) if mask > whole ^ mask]
+    table, full_mask = tabulate(numbers), (1 << len(numbers)) - 1
+    halves = [mask for mask in range(1, full_mask) if mask > full_mask ^ mask]
     if seed is not None:
         rng.shuffle(halves)
     for mask in halves:
-        yield from joins(table, mask, whole ^ mask, target)
+        yield from joins(table, mask, full_mask ^ mask, target)
 
 
 def values(numbers: Sequence[int]) -> Set[Ratio]:
     """Every value that all of `numbers` together can make."""
-    return tabulate(list(numbers), whole=True)[(1 << len(numbers)) - 1].keys()
+    return tabulate(list(numbers), include_full=True)[(1 << len(numbers)) - 1].keys()
 
 
 Join = tuple[str, int, Ratio, int, Ratio]
@@ -48,17 +48,17 @@ Table = dict[int, dict[Ratio, Join | None]]
 """For each subset of the numbers, a bit mask, the values it can make."""
 
 
-def tabulate(numbers: list[int], whole: bool = False) -> Table:
+def tabulate(numbers: list[int], include_full: bool = False) -> Table:
     """The values of all proper subsets, and of the whole set if asked."""
     table: Table = {1 << index: {(number, 1): None} for index, number in enumerate(numbers)}
-    for mask in range(1, (1 << len(numbers)) - (not whole)):
+    for mask in range(1, (1 << len(numbers)) - (not include_full)):
         if mask & (mask - 1):
             table[mask] = combine_all(table, mask)
     return table
 
 
 def combine_all(table: Table, mask: int) -> dict[Ratio, Join | None]:
-    found: dict[Ratio, Join | None] = {}
+    joins_by_value: dict[Ratio, Join | None] = {}
     first = mask & -mask
     part = (mask - 1) & mask
     while part:
@@ -66,26 +66,26 @@ def combine_all(table: Table, mask: int) -> dict[Ratio, Join | None]:
             rest = mask ^ part
             for left in table[part]:
                 for right in table[rest]:
-                    combine(found, part, left, rest, right)
+                    combine(joins_by_value, part, left, rest, right)
         part = (part - 1) & mask
-    return found
+    return joins_by_value
 
 
-def combine(found: dict[Ratio, Join | None], a_mask: int, a: Ratio, b_mask: int, b: Ratio) -> None:
-    """Add to `found` all that one operator makes of the values `a` and `b`."""
+def combine(joins_by_value: dict[Ratio, Join | None], a_mask: int, a: Ratio, b_mask: int, b: Ratio) -> None:
+    """Add to `joins_by_value` all that one operator makes of the values `a` and `b`."""
     (p, q), (r, s) = a, b
     left, right, both = p * s, r * q, q * s
     for operator, numerator, denominator in (("+", left + right, both), ("-", left - right, both), ("*", p * r, both)):
         value = (numerator, 1) if denominator == 1 else reduce(numerator, denominator)
-        if value not in found:
-            found[value] = (operator, a_mask, a, b_mask, b)
+        if value not in joins_by_value:
+            joins_by_value[value] = (operator, a_mask, a, b_mask, b)
     swapped = (right - left, 1) if both == 1 else reduce(right - left, both)
-    if swapped not in found:
-        found[swapped] = ("-", b_mask, b, a_mask, a)
-    if r and (value := reduce(left, right)) not in found:
-        found[value] = ("/", a_mask, a, b_mask, b)
-    if p and (value := reduce(right, left)) not in found:
-        found[value] = ("/", b_mask, b, a_mask, a)
+    if swapped not in joins_by_value:
+        joins_by_value[swapped] = ("-", b_mask, b, a_mask, a)
+    if r and (value := reduce(left, right)) not in joins_by_value:
+        joins_by_value[value] = ("/", a_mask, a, b_mask, b)
+    if p and (value := reduce(right, left)) not in joins_by_value:
+        joins_by_value[value] = ("/", b_mask, b, a_mask, a)
 
 
 def reduce(numerator: int, denominator: int) -> Ratio:

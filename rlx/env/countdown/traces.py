@@ -28,22 +28,22 @@ TEXT_RIGHT = "{text} = {value}, which equals the target."
 def right_candidate(task: Task, rng: random.Random) -> Candidate:
     """A solution, and what Python computes for it: the target itself where some solution has it so."""
     numbers, target = task.data["numbers"], task.data["target"]
-    found = [Candidate(text, compute(text, numbers)) for text in solutions(numbers, target, rng.getrandbits(32))]
-    if not found:
+    candidates = [Candidate(text, compute(text, numbers)) for text in solutions(numbers, target, rng.getrandbits(32))]
+    if not candidates:
         raise ValueError(f"countdown: {task.id} has no solution to demonstrate")
-    return rng.choice([candidate for candidate in found if candidate.value == target] or found)
+    return rng.choice([candidate for candidate in candidates if candidate.value == target] or candidates)
 
 
 def wrong_candidates(task: Task, num: int, rng: random.Random) -> list[Candidate]:
     """Up to `num` candidates of distinct values, none the target; one in ten may divide with a rest."""
-    found: dict[float, Candidate] = {}
+    candidates_by_value: dict[float, Candidate] = {}
     for _ in range(20 * num):
-        if len(found) == num:
+        if len(candidates_by_value) == num:
             break
-        candidate = random_candidate(task.data["numbers"], rng, whole=rng.random() < 0.9)
+        candidate = random_candidate(task.data["numbers"], rng, exact=rng.random() < 0.9)
         if not isclose(candidate.value, task.data["target"], rel_tol=1e-9):
-            found.setdefault(candidate.value, candidate)
-    return list(found.values())
+            candidates_by_value.setdefault(candidate.value, candidate)
+    return list(candidates_by_value.values())
 
 
 def stage_moves(candidates: Sequence[Candidate], target: int) -> Iterator[Move]:

@@ -65,7 +65,8 @@ class Foreign(Environment):
     options: Mapping[str, Any] = field(default_factory=dict)
     """The environment's own options, as the package names them: +env.options.max_turns=5."""
     form: str | None = None
-    """Form of a turn; text that does not contain its beginning is wrapped in it; null: pass turns on unchanged."""
+    """Template of a turn; text without the template's beginning is inserted into the template; null: pass turns on
+    unchanged."""
     python: Program | None = None
     """An interpreter that has the package; null: this one."""
     contained: Switch = True
@@ -77,7 +78,7 @@ class Foreign(Environment):
     replayable: bool = True
     """The same seed and actions always give the same answers; false: no replay and no forks."""
     seconds: float = 10.0
-    """Seconds for a turn; what takes longer ends its episode as an error."""
+    """Seconds for a turn; a slower turn ends the episode as an error."""
     seconds_to_begin: float = 60.0
     """Seconds for an episode to begin."""
     success_at: float = 1.0
@@ -106,43 +107,43 @@ class Foreign(Environment):
     @property
     def box(self) -> Box:
         try:
-            found = find_spec(self.adapter)
+            spec = find_spec(self.adapter)
         except (ImportError, ValueError):  # nor a package of that name, nor a name of one
-            found = None
-        if found is None or found.origin is None:
+            spec = None
+        if spec is None or spec.origin is None:
             raise MistakeError(f"env.adapter={self.adapter:.80}: there is no such module: is its folder on PYTHONPATH?")
         python = sys.executable if self.python is None else os.path.expanduser(self.python)
-        own = os.environ.get("PYTHONPATH", "").split(os.pathsep) if self.python is None else []
-        seen = (os.path.dirname(found.origin), *own, *map(os.path.expanduser, self.files))
-        return box(found.origin, python, self.contained, tuple(filter(None, seen)))
+        python_path = os.environ.get("PYTHONPATH", "").split(os.pathsep) if self.python is None else []
+        readable_paths = (os.path.dirname(spec.origin), *python_path, *map(os.path.expanduser, self.files))
+        return box(spec.origin, python, self.contained, tuple(filter(None, readable_paths)))
 
     def check_inputs(self) -> None:
         """Refuse a package that is not there, or that has no such task."""
         box = self.box
         try:
-            known = box.know()
+            report = box.know()
         except RefusedError:
             raise
         except (StartError, OSError, ValueError) as error:
             raise MistakeError(f"env.python={self.python}: {getattr(error, 'strerror', None) or error}") from None
-        if "error" in known:
-            raise MistakeError(self.missing(known))
-        if known["tasks"] is not None and self.task not in known["tasks"]:
-            raise MistakeError(f"env.task={self.task:.80}: there is none{near(self.task, known['tasks'])}")
+        if "error" in report:
+            raise MistakeError(self.missing(report))
+        if report["tasks"] is not None and self.task not in report["tasks"]:
+            raise MistakeError(f"env.task={self.task:.80}: there is none{near(self.task, report['tasks'])}")
 
     def data_version(self) -> str:
-        """Return a digest of all packages in another interpreter; those of this one count by themselves."""
+        """Return a digest of all packages in another interpreter, or an empty text for this interpreter."""
         if self.python is None:
             return ""
         versions = self.box.know().get("versions", "")
         return hashlib.sha256(json.dumps(versions, sort_keys=True).encode()).hexdigest()[:16]
 
-    def missing(self, known: Mapping[str, Any]) -> str:
+    def missing(self, report: Mapping[str, Any]) -> str:
         """Why the adapter does not load, and what to do."""
-        if known["missing"] is None or not self.package:
-            return f"env.adapter={self.adapter}: {to_plain(known['error'])}"
+        if report["missing"] is None or not self.package:
+            return f"env.adapter={self.adapter}: {to_plain(report['error'])}"
         other = "or name an interpreter that has it: env.python=…/bin/python"
-        return f"env: {known['missing']} is not installed: pip install {self.package}, {other}"
+        return f"env: {report['missing']} is not installed: pip install {self.package}, {other}"
 
     def tasks(self, split: str, seed: int) -> Iterator[Task]:
         if split not in ("train", "test"):
@@ -171,14 +172,14 @@ class Foreign(Environment):
             yield Task(id=str(seed), prompt=prompt, data=data)
 
     def hanging(self, late: int, num: int) -> str:
-        told = f"{late} of the first {num} seeds did not begin within {self.seconds_to_begin:g} s"
-        return f"env.task={self.task:.80}: {told}: give them more with env.seconds_to_begin, or play another task"
+        problem = f"{late} of the first {num} seeds did not begin within {self.seconds_to_begin:g} s"
+        return f"env.task={self.task:.80}: {problem}: give them more with env.seconds_to_begin, or play another task"
 
     def first(self, data: Mapping[str, Any]) -> tuple[Text, ...]:
         """Return the first observation."""
-        process, seen = self.begin(data)
+        process, first_step = self.begin(data)
         process.end()
-        return seen.observation
+        return first_step.observation
 
     def begin(self, data: Mapping[str, Any]) -> tuple[Process, Step]:
         process = self.box.begin(dict(data), LIMITS, data["seed"])
@@ -189,11 +190,11 @@ class Foreign(Environment):
             raise
 
     def start(self, task: Task) -> ForeignEpisode:
-        process, seen = self.begin(task.data)
-        if task.prompt and seen.observation != task.prompt:
+        process, first_step = self.begin(task.data)
+        if task.prompt and first_step.observation != task.prompt:
             process.end()
             raise ValueError(f"env.replayable=true: seed {task.id} did not begin as it did before")
-        return ForeignEpisode(self, process, seen if not task.prompt else NOTHING_SEEN)
+        return ForeignEpisode(self, process, first_step if not task.prompt else NOTHING_SEEN)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,16 +211,16 @@ class Taskset(Foreign):
 
 
 class ForeignEpisode(Episode):
-    def __init__(self, foreign: Foreign, process: Process, seen: Step) -> None:
-        self.foreign, self.process, self.seen, self.total = foreign, process, seen, 0.0
+    def __init__(self, foreign: Foreign, process: Process, first_step: Step) -> None:
+        self.foreign, self.process, self.first_step, self.total = foreign, process, first_step, 0.0
 
     def opening(self) -> Step:
-        return self.seen
+        return self.first_step
 
     def step(self, action: Action) -> Step:
         """Play a turn. An invalid turn, or one that was cut off, is an empty text, which the package judges."""
-        said = "" if action.kind in ("invalid", "call") else fill_form(action.text, self.foreign.form)
-        step = step_of(self.process.ask(said, self.foreign.seconds), self.foreign.success_at - self.total)
+        text = "" if action.kind in ("invalid", "call") else fill_form(action.text, self.foreign.form)
+        step = step_of(self.process.ask(text, self.foreign.seconds), self.foreign.success_at - self.total)
         self.total += step.reward
         return step
 
@@ -233,14 +234,14 @@ def fill_form(text: str, form: str | None) -> str:
     return form.replace(PLACE, text)
 
 
-def step_of(told: Mapping[str, Any], wanted: float = 0.0) -> Step:
+def step_of(answer: Mapping[str, Any], wanted: float = 0.0) -> Step:
     """Validate the answer of a package. If it does not report success, an end with the reward `wanted` is one."""
-    text, reward = told.get("text"), told.get("reward", 0.0)
-    done, truncated = told.get("done", False), told.get("truncated", False)
+    text, reward = answer.get("text"), answer.get("reward", 0.0)
+    done, truncated = answer.get("done", False), answer.get("truncated", False)
     if not isinstance(text, str) or type(done) is not bool or type(truncated) is not bool:
-        raise ValueError(f"the package answers nonsense: {dict(told)!r:.100}")
+        raise ValueError(f"the package answers nonsense: {dict(answer)!r:.100}")
     if isinstance(reward, bool) or not isinstance(reward, (int, float)) or not isfinite(reward):
         raise ValueError(f"the package answers nonsense: reward={reward!r:.60}")
-    success = bool(told.get("success", reward >= wanted - 1e-9)) if done else None
-    seen = (Text(text),) if text else ()
-    return Step(observation=seen, reward=float(reward), done=done, truncated=truncated, success=success)
+    success = bool(answer.get("success", reward >= wanted - 1e-9)) if done else None
+    observation = (Text(text),) if text else ()
+    return Step(observation=observation, reward=float(reward), done=done, truncated=truncated, success=success)

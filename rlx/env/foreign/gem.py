@@ -1,5 +1,5 @@
-"""GEM's environments (Liu et al. 2025, arXiv:2510.01051): the observation as its wrappers end it, with what stands
-before and after it; an end by a limit of turns that is also one of the game is an end of the game."""
+"""GEM's environments (Liu et al. 2025, arXiv:2510.01051). An observation stands between its prefix and its suffix; the
+last one stands alone. An episode that is both terminated and truncated counts as terminated."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def tasks() -> Iterable[str]:
 def play(task: str, options: Mapping[str, Any], seed: int) -> Generator[dict[str, Any], str, None]:
     env = gem.make(task, **options)
     text, info = env.reset(seed)
-    said = yield {"text": around(text, info)}
+    agent_text = yield {"text": around(text, info)}
     while True:
-        text, reward, terminated, truncated, info = env.step(said)
+        text, reward, terminated, truncated, info = env.step(agent_text)
         done = bool(terminated or truncated)
-        said = yield {
+        agent_text = yield {
             "text": text if done else around(text, info),
             "reward": float(reward),
             "done": done,

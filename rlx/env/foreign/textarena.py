@@ -26,14 +26,14 @@ def play(task: str, options: Mapping[str, Any], seed: int) -> Generator[dict[str
         env.reset(num_players=1, seed=seed)
     except AssertionError as error:
         raise ValueError(f"only games of one player can be played: {error}") from None
-    said = yield {"text": news(env)}
+    agent_text = yield {"text": news(env)}
     while True:
-        done, _ = env.step(said)
+        done, _ = env.step(agent_text)
         if not done:
-            said = yield {"text": news(env)}
+            agent_text = yield {"text": news(env)}
             continue
-        rewards, told = env.close()
-        said = yield {"text": str(told[0].get("reason") or ""), "reward": reward_of(rewards), "done": True}
+        rewards, game_info = env.close()
+        agent_text = yield {"text": str(game_info[0].get("reason") or ""), "reward": reward_of(rewards), "done": True}
 
 
 def reward_of(rewards: Mapping[int, Any] | None) -> float:

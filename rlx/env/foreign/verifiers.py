@@ -1,7 +1,7 @@
-"""The tasksets of verifiers (its `verifiers.v1`) that ask one agent and lend it no tools. verifiers runs an episode by
-itself and asks a model over HTTP: here a server of one episode's own, whose answers are what the agent says.
+"""Tasksets of verifiers (module `verifiers.v1`) with a single agent and without tools. verifiers runs an episode by
+itself and asks a model over HTTP. Here, each episode has its own server, which answers with the agent's text.
 
-    verifiers: task --> Talk, the harness --> its interception --> model(asked, said) --> what is new --> agent
+    verifiers: task --> Talk, the harness --> its interception --> model(requests, replies) --> what is new --> agent
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from verifiers.v1.utils.loaders import env_config_type, resolve_env_config
 
 __all__ = ["Talk"]
 HARNESS = __name__
-"""A harness is found as a module by its id, and this is one."""
+"""Id of the harness: verifiers imports the module of this name."""
 SETTINGS = {"textarena": {"game": "Wordle-v0"}}
 """Settings that a taskset requires and has no defaults for, by its id."""
 Lines = Queue[dict[str, Any]]
@@ -49,8 +49,10 @@ class Talk(vf.Harness[vf.HarnessConfig]):
         if mcp_urls:
             raise ValueError(f"it lends tools, which an agent of text cannot call: {', '.join(mcp_urls)}")
         system, prompt = self.resolve_prompt(data)
-        told = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(map(message_to_wire, prompt))
-        messages = [{"role": "system", "content": system}, *told] if system else told
+        prompt_messages = (
+            [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(map(message_to_wire, prompt))
+        )
+        messages = [{"role": "system", "content": system}, *prompt_messages] if system else prompt_messages
         async with httpx.AsyncClient(timeout=None) as client:
             url, key = f"{endpoint}/chat/completions", {"Authorization": f"Bearer {secret}"}
             answer = await client.post(url, headers=key, json={"model": ctx.model, "messages": messages})
@@ -62,18 +64,18 @@ def tasks() -> None:
 
 
 def play(task: str, options: Mapping[str, Any], seed: int) -> Generator[dict[str, Any], str, None]:
-    asked: Lines = Queue()
-    said: Queue[str] = Queue()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), model(asked, said))
-    for work in (server.serve_forever, lambda: asked.put(outcome(task, options, seed, server.server_port))):
+    requests: Lines = Queue()
+    replies: Queue[str] = Queue()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), model(requests, replies))
+    for work in (server.serve_forever, lambda: requests.put(outcome(task, options, seed, server.server_port))):
         Thread(target=work, daemon=True).start()
     num_seen = 0
-    while "messages" in (told := asked.get()):
-        num_seen, news = len(told["messages"]) + 1, told["messages"][num_seen:]
-        said.put((yield {"text": "\n\n".join(str(message["content"]) for message in news)}))
-    if "error" in told:
-        raise RuntimeError(told["error"])
-    yield {"text": "", "reward": told["reward"], "done": True}
+    while "messages" in (request := requests.get()):
+        num_seen, news = len(request["messages"]) + 1, request["messages"][num_seen:]
+        replies.put((yield {"text": "\n\n".join(str(message["content"]) for message in news)}))
+    if "error" in request:
+        raise RuntimeError(request["error"])
+    yield {"text": "", "reward": request["reward"], "done": True}
 
 
 def outcome(task: str, options: Mapping[str, Any], seed: int, port: int) -> dict[str, Any]:
@@ -100,23 +102,23 @@ async def reward(task: str, options: Mapping[str, Any], seed: int, port: int) ->
 
 
 def environment(task: str, options: Mapping[str, Any]) -> Any:
-    """Its configuration, with our agent in its one role."""
-    given = {**SETTINGS.get(task, {}), **options.get("taskset", {})}
-    data: dict[str, Any] = {**options, "taskset": {"id": task, **given}}
+    """Build the environment's configuration, with our agent in the only role."""
+    taskset_options = {**SETTINGS.get(task, {}), **options.get("taskset", {})}
+    data: dict[str, Any] = {**options, "taskset": {"id": task, **taskset_options}}
     roles = list(agent_config_fields(env_config_type(task, data.get("id", ""))(**data)))
     if len(roles) != 1:
         raise ValueError(f"only what asks one agent can be played, and {task} asks {', '.join(roles)}")
-    own = {"harness": {"id": HARNESS}, "runtime": {"type": "subprocess"}}
-    return resolve_env_config({**data, roles[0]: {**data.get(roles[0], {}), **own}})
+    agent_config = {"harness": {"id": HARNESS}, "runtime": {"type": "subprocess"}}
+    return resolve_env_config({**data, roles[0]: {**data.get(roles[0], {}), **agent_config}})
 
 
-def model(asked: Lines, said: Queue[str]) -> type[BaseHTTPRequestHandler]:
+def model(requests: Lines, replies: Queue[str]) -> type[BaseHTTPRequestHandler]:
     """A server that hands on what it is asked, and answers when there is an answer."""
 
     class Model(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            asked.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            message = {"role": "assistant", "content": said.get()}
+            requests.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            message = {"role": "assistant", "content": replies.get()}
             usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
             choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
             kind = {"id": "0", "object": "chat.completion", "created": 0, "model": "agent"}

@@ -30,7 +30,7 @@ def number_board(num_rows: int, num_columns: int) -> tuple[bytes, tuple[int, ...
     """A board of dots with numbers beside its rows and above its columns, and where in it each cell stands."""
     width = len(str(max(num_rows, num_columns) - 1))
     lines = [["", *range(num_columns)], *([row, *"." * num_columns] for row in range(num_rows))]
-    text = "\n".join(" ".join(str(one).rjust(width) for one in line) for line in lines)
+    text = "\n".join(" ".join(str(cell).rjust(width) for cell in line) for line in lines)
     step, line = width + 1, (num_columns + 1) * (width + 1)
     places = (
         row * line + col * step + width - 1 for row in range(1, num_rows + 1) for col in range(1, num_columns + 1)

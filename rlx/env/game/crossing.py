@@ -85,9 +85,10 @@ def layouts(rng: Random, words: Sequence[str], num: int) -> Iterator[tuple[list[
 
 
 def lay(rng: Random, words: Sequence[str], side: int) -> list[Laid] | None:
-    """The longest first; each through another one if it can be, elsewhere if not. None if one finds no place.
+    """Place the longest words first, each across an earlier word if possible, else elsewhere; None if a word finds no
+    place.
 
-    Words touch only where they cross, so that whatever letters stand in a row are one of them.
+    Words touch only at crossings, so any run of letters in a row or column is a word of the list.
     """
     laid: list[Laid] = []
     board = Board(side)
@@ -119,13 +120,13 @@ class Board:
         self.taken: tuple[set[int], set[int]] = (set(), set())
         """Cells of words across, and of words down."""
 
-    def put(self, one: Laid) -> None:
-        for cell, letter in zip(one.cells(self.width), one.word):
+    def put(self, placed_word: Laid) -> None:
+        for cell, letter in zip(placed_word.cells(self.width), placed_word.word):
             if cell not in self.letters:
                 self.letters[cell] = letter
                 self.mask |= 1 << cell
                 self.cells_of.setdefault(letter, []).append(cell)
-            self.taken[one.way == "down"].add(cell)
+            self.taken[placed_word.way == "down"].add(cell)
 
     def crossings(self, word: str) -> list[int]:
         """Return the places at which a letter of the word meets the same letter, in order."""
@@ -144,14 +145,14 @@ class Board:
         letters, width = self.letters, self.width
         along, beside = divmod(place >> 1, self.side)
         if place & 1:
-            cell, step, aside, taken = along * width + beside, width, 1, self.taken[1]
+            cell, step, aside, way_cells = along * width + beside, width, 1, self.taken[1]
         else:
-            cell, step, aside, taken = beside * width + along, 1, width, self.taken[0]
+            cell, step, aside, way_cells = beside * width + along, 1, width, self.taken[0]
         if cell - step in letters or cell + len(word) * step in letters:
             return False
         for letter in word:
             if cell in letters:
-                if letters[cell] != letter or cell in taken:
+                if letters[cell] != letter or cell in way_cells:
                     return False
             elif cell - aside in letters or cell + aside in letters:
                 return False
@@ -162,18 +163,18 @@ class Board:
 @cache
 def zones(side: int, length: int) -> tuple[int, ...]:
     """Return the cells of each place of such a word and all that touch them, as bits."""
-    width, found = side + 1, []
+    width, zone_masks = side + 1, []
     for place in range((side - length + 1) * side * 2):
-        one = place_of("?" * length, place, side)
-        cells = one.cells(width)
+        placed_word = place_of("?" * length, place, side)
+        cells = placed_word.cells(width)
         aside = width + 1 - cells.step
         touched = {
             cells[0] - cells.step,
             cells[-1] + cells.step,
             *(cell + by for cell in cells for by in (-aside, 0, aside)),
         }
-        found.append(sum(1 << cell for cell in touched if cell >= 0))
-    return tuple(found)
+        zone_masks.append(sum(1 << cell for cell in touched if cell >= 0))
+    return tuple(zone_masks)
 
 
 def place_of(word: str, place: int, side: int) -> Laid:
@@ -191,4 +192,4 @@ def places_of(word: str, side: int) -> Iterator[Laid]:
 
 
 def letters_on(laid: Sequence[Laid], width: int) -> dict[int, str]:
-    return {cell: letter for one in laid for cell, letter in zip(one.cells(width), one.word)}
+    return {cell: letter for placed_word in laid for cell, letter in zip(placed_word.cells(width), placed_word.word)}

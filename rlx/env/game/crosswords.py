@@ -40,7 +40,7 @@ class Crosswords(Crossing):
         shortest, longest = self.lengths(rng)
         longest = min(longest, self.max_turns // self.num_words)
         laid, side = next(layouts(rng, clued_between(shortest, longest), self.num_words))
-        return describe(laid, [every_clue()[one.word] for one in laid], side, self.max_turns)
+        return describe(laid, [every_clue()[entry.word] for entry in laid], side, self.max_turns)
 
     def start(self, task: Task) -> CrosswordsEpisode:
         return CrosswordsEpisode(task.data["words"], task.data["side"], task.data["max_turns"])
@@ -49,10 +49,10 @@ class Crosswords(Crossing):
         """One who knows the words: clue by clue, letter by letter, none twice."""
         side, put = task.data["side"], set[int]()
         for word, clue in zip(task.data["words"], task.data["clues"], strict=True):
-            one = Laid(*word)
-            for cell, letter in zip(one.cells(side), one.word):
+            entry = Laid(*word)
+            for cell, letter in zip(entry.cells(side), entry.word):
                 if cell not in put:
-                    yield Move(thought=f"{clue}: {one.word}.", action=fill(cell, side, letter))
+                    yield Move(thought=f"{clue}: {entry.word}.", action=fill(cell, side, letter))
                     put.add(cell)
 
     def random_tries(self, task: Task, num: int, seed: int) -> list[Action]:
@@ -65,18 +65,18 @@ class Crosswords(Crossing):
 
 
 def describe(laid: Sequence[Laid], clues: Sequence[str], side: int, max_turns: int) -> Task:
-    asked = [
-        f"{num}. {one.way} from row {one.row} column {one.col}, {len(one.word)} letters: {clue}"
-        for num, (one, clue) in enumerate(zip(laid, clues, strict=True), start=1)
+    clue_lines = [
+        f"{num}. {entry.way} from row {entry.row} column {entry.col}, {len(entry.word)} letters: {clue}"
+        for num, (entry, clue) in enumerate(zip(laid, clues, strict=True), start=1)
     ]
     rules = (
         "Fill the crossword: _ is a letter to be found. Say its row, its column and the letter. "
         f"You have {max_turns} turns."
     )
     return Task(
-        id=f"{side}/{'-'.join(f'{one.word}.{one.row}.{one.col}.{one.way[0]}' for one in laid)}",
-        prompt=(Text("\n".join([rules, *asked])),),
-        data={"words": [list(one) for one in laid], "clues": list(clues), "side": side, "max_turns": max_turns},
+        id=f"{side}/{'-'.join(f'{entry.word}.{entry.row}.{entry.col}.{entry.way[0]}' for entry in laid)}",
+        prompt=(Text("\n".join([rules, *clue_lines])),),
+        data={"words": [list(entry) for entry in laid], "clues": list(clues), "side": side, "max_turns": max_turns},
     )
 
 

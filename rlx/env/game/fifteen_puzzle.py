@@ -144,18 +144,18 @@ def solve(tiles: Tiles, num_rows: int, weight: float) -> list[str]:
     came: dict[Tiles, tuple[int, Tiles, str]] = {tiles: (0, tiles, "")}
     queue = [(weight * left, 0, left, tiles)]
     while queue:
-        _, minus_so_far, left, now = heappop(queue)
+        _, minus_cost, left, now = heappop(queue)
         if now == goal:
             break
-        gap, so_far = now.index(0), 1 - minus_so_far
+        gap, cost = now.index(0), 1 - minus_cost
         for name, place in slides[gap].items():
             moved = list(now)
             moved[gap], moved[place] = now[place], 0
             after = tuple(moved)
-            if after not in came or so_far < came[after][0]:
-                came[after] = (so_far, now, name)
+            if after not in came or cost < came[after][0]:
+                came[after] = (cost, now, name)
                 rest = left - far[now[place]][place] + far[now[place]][gap]
-                heappush(queue, (so_far + weight * rest, -so_far, rest, after))
+                heappush(queue, (cost + weight * rest, -cost, rest, after))
     return way_back(came, goal)
 
 
@@ -185,8 +185,8 @@ class FifteenEpisode(Turns):
     def play(self, action: Action) -> Step | None:
         if action.kind != "act" or action.name not in FROM:
             return None
-        what = self.slide(action.name)
-        return win("solved") if self.tiles == self.goal else go_on("".join((what, "\n", *self.board)))
+        message = self.slide(action.name)
+        return win("solved") if self.tiles == self.goal else go_on("".join((message, "\n", *self.board)))
 
     def slide(self, name: str) -> str:
         """Slide a tile, and describe the result."""

@@ -1,4 +1,4 @@
-"""2048: slide all tiles, equal ones that meet become one, and a new one appears, until one is large enough.
+"""2048: slide all tiles; equal tiles merge, and a new tile appears, until a tile is large enough.
 
 2 . . 2 / . 4 . . / . . . . / . . . .  ->  left  ->  4 . . . / 4 . . . / . . 2 . / . . . .  ->  up  ->  ...
 """

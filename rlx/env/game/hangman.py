@@ -52,12 +52,12 @@ class Hangman(Game):
         left = rng.sample(words := sorted({word, *words_of(len(word))}), len(words))
         while True:
             is_word = len(left) <= 2 or num_turns == task.data["max_turns"]
-            one = left[0] if is_word else best_letter(left, tried)
-            yield Move(thought=f"{len(left)} words fit." if len(left) > 1 else "One word fits.", action=guess(one))
-            if one == word:
+            attempt = left[0] if is_word else best_letter(left, tried)
+            yield Move(thought=f"{len(left)} words fit." if len(left) > 1 else "One word fits.", action=guess(attempt))
+            if attempt == word:
                 return
-            tried, num_turns = tried if is_word else tried + one, num_turns + 1
-            left = [other for other in left if mask_word(other, tried) == mask_word(word, tried) and other != one]
+            tried, num_turns = tried if is_word else tried + attempt, num_turns + 1
+            left = [other for other in left if mask_word(other, tried) == mask_word(word, tried) and other != attempt]
 
     def random_tries(self, task: Task, num: int, seed: int) -> list[Action]:
         """The honest floor: distinct random letters and words of that length, as many of the one as of the other."""
@@ -65,7 +65,7 @@ class Hangman(Game):
         letters = rng.sample(ascii_lowercase, 26)
         words = words_of(len(task.data["word"]))
         drawn = [*letters[: num // 2], *rng.sample(words, min(num - num // 2, len(words)))]
-        return [guess(one) for one in rng.sample(drawn, len(drawn))]
+        return [guess(attempt) for attempt in rng.sample(drawn, len(drawn))]
 
 
 def describe(word: str, max_turns: int) -> Task:
@@ -84,7 +84,7 @@ def describe(word: str, max_turns: int) -> Task:
 def best_letter(words: Sequence[str], tried: str) -> str:
     """The letter not yet tried that most words have, but not all."""
     counts = letter_counts(words)
-    return max((letter for letter in counts if letter not in tried), key=lambda one: counts[one] % len(words))
+    return max((letter for letter in counts if letter not in tried), key=lambda other: counts[other] % len(words))
 
 
 def mask_word(word: str, tried: str) -> str:

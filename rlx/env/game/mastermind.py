@@ -64,12 +64,12 @@ class Mastermind(Game):
         """The first code, in an order drawn at random, that all earlier answers allow."""
         rng = Random(f"mastermind/expert/{seed}/{task.id}")
         code = tuple(task.data["code"])
-        told: list[tuple[Code, tuple[int, int]]] = []
-        for one in every_code(rng, len(code), task.data["highest"], task.data["repeats"]):
-            if all(pegs(one, guessed) == answer for guessed, answer in told):
-                yield Move(thought="It fits every answer." if told else "I start anywhere.", action=guess(one))
-                told.append((one, pegs(code, one)))
-            if one == code:
+        answers: list[tuple[Code, tuple[int, int]]] = []
+        for candidate in every_code(rng, len(code), task.data["highest"], task.data["repeats"]):
+            if all(pegs(candidate, guessed) == answer for guessed, answer in answers):
+                yield Move(thought="It fits every answer." if answers else "I start anywhere.", action=guess(candidate))
+                answers.append((candidate, pegs(code, candidate)))
+            if candidate == code:
                 return
 
     def random_tries(self, task: Task, num: int, seed: int) -> list[Action]:
@@ -85,12 +85,12 @@ class Mastermind(Game):
 
 @lru_cache(maxsize=4096)
 def describe(code: Code, highest: int, repeats: bool, max_turns: int) -> Task:
-    which = "digits" if repeats else "different digits"
+    digits = "digits" if repeats else "different digits"
     return Task(
         id=f"{highest}/{''.join(map(str, code))}",
         prompt=(
             Text(
-                f"Find the code of {len(code)} {which} from 1 to {highest}. You are told how many digits of a guess "
+                f"Find the code of {len(code)} {digits} from 1 to {highest}. You are told how many digits of a guess "
                 "are right and in place (black), and how many are right but elsewhere (white). "
                 f"You have {max_turns} guesses."
             ),

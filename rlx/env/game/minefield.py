@@ -47,7 +47,7 @@ def group_cells(numbers: Numbers, cols: int) -> dict[Group, list[int]]:
     groups: dict[Group, list[int]] = defaultdict(list)
     for cell, number in enumerate(numbers):
         if number is None:
-            groups[frozenset(one for one in near[cell] if numbers[one] is not None)].append(cell)
+            groups[frozenset(neighbour for neighbour in near[cell] if numbers[neighbour] is not None)].append(cell)
     return groups
 
 
@@ -63,14 +63,14 @@ def parts_of(groups: Sequence[Group] | dict[Group, list[int]]) -> Iterator[list[
 
 
 def table_of(sizes: dict[Group, int], numbers: Numbers) -> Table:
-    seen = frozenset[int]().union(*sizes)
-    need = {number: numbers[number] or 0 for number in seen}
-    room = {number: sum(size for group, size in sizes.items() if number in group) for number in seen}
+    numbered_cells = frozenset[int]().union(*sizes)
+    need = {number: numbers[number] or 0 for number in numbered_cells}
+    room = {number: sum(size for group, size in sizes.items() if number in group) for number in numbered_cells}
     table: Table = {}
     for mines in solutions(list(sizes.items()), need, room):
         ways = prod(map(comb, sizes.values(), mines))
-        found, sums = table.get(sum(mines), (0, dict.fromkeys(sizes, 0)))
-        table[sum(mines)] = found + ways, {group: sums[group] + ways * num for group, num in zip(sizes, mines)}
+        num_ways, sums = table.get(sum(mines), (0, dict.fromkeys(sizes, 0)))
+        table[sum(mines)] = num_ways + ways, {group: sums[group] + ways * num for group, num in zip(sizes, mines)}
     return table
 
 
@@ -95,7 +95,7 @@ def join(first: Table, second: Table) -> Table:
     table: Table = {}
     for num, (ways, sums) in first.items():
         for more, (times, others) in second.items():
-            found, old = table.get(num + more, (0, dict.fromkeys([*sums, *others], 0)))
+            num_ways, old = table.get(num + more, (0, dict.fromkeys([*sums, *others], 0)))
             both = {group: sums[group] * times for group in sums} | {group: others[group] * ways for group in others}
-            table[num + more] = found + ways * times, {group: old[group] + both[group] for group in both}
+            table[num + more] = num_ways + ways * times, {group: old[group] + both[group] for group in both}
     return table

@@ -25,7 +25,7 @@ from rlx.env.game.turns import Game, lose, parse_numbers, win
 from rlx.types import Action, Move, Step, Task, Text, Verb
 
 CLEARED = 9
-"""Cells that hold no mine at most: that which is revealed first, and those around it."""
+"""Largest number of cells that stay free of mines: the first revealed cell and its neighbours."""
 HIDDEN, FLAG, ZERO = b".F0"
 
 
@@ -44,7 +44,7 @@ class Minesweeper(Game):
     cols: int = 8
     """Columns of the board, 3 to 10."""
     num_mines: int = 10
-    """Mines on it. None is where one begins, nor next to it."""
+    """Mines on the board. The first revealed cell and its neighbours have none."""
     max_turns: int = 20
     """Turns of a game."""
     random: bool = False
@@ -73,7 +73,7 @@ class Minesweeper(Game):
         while not is_done:
             risk = risks(episode.revealed(), episode.cols, episode.num_mines)
             least = min(risk.values())
-            cell = rng.choice([one for one in risk if risk[one] == least])
+            cell = rng.choice([candidate for candidate in risk if risk[candidate] == least])
             thought = f"A mine is there with a chance of {least:.2f}." if least and episode.mines else "It is no mine."
             move = Move(thought=thought, action=reveal(*divmod(cell, episode.cols)))
             yield move
@@ -122,16 +122,16 @@ class MinesweeperEpisode(BoardTurns):
         if row >= self.rows or col >= self.cols:
             return self.show(f"{row} {col} is not on the board")
         cell = row * self.cols + col
-        what = self.board[self.places[cell]]
-        if what not in (HIDDEN, FLAG):
+        content = self.board[self.places[cell]]
+        if content not in (HIDDEN, FLAG):
             return self.show(f"{row} {col} is revealed already")
         if action.name == "flag":
-            return self.flag(cell, what)
-        return self.reveal(cell) if what == HIDDEN else self.show(f"{row} {col} has a flag")
+            return self.flag(cell, content)
+        return self.reveal(cell) if content == HIDDEN else self.show(f"{row} {col} has a flag")
 
-    def flag(self, cell: int, what: int) -> Step:
-        self.board[self.places[cell]] = FLAG if what == HIDDEN else HIDDEN
-        return self.show("flag put" if what == HIDDEN else "flag taken")
+    def flag(self, cell: int, content: int) -> Step:
+        self.board[self.places[cell]] = FLAG if content == HIDDEN else HIDDEN
+        return self.show("flag put" if content == HIDDEN else "flag taken")
 
     def reveal(self, cell: int) -> Step:
         if not self.mines:
@@ -158,9 +158,9 @@ class MinesweeperEpisode(BoardTurns):
         board, places, counts = self.board, self.places, self.counts
         opened = [cell]
         board[places[cell]] = ZERO + counts[cell]
-        for one in opened:
-            if not counts[one]:
-                for near in self.around[one]:
+        for opened_cell in opened:
+            if not counts[opened_cell]:
+                for near in self.around[opened_cell]:
                     if board[places[near]] == HIDDEN:
                         board[places[near]] = ZERO + counts[near]
                         opened.append(near)
@@ -168,8 +168,8 @@ class MinesweeperEpisode(BoardTurns):
 
     def revealed(self) -> Numbers:
         """Return each cell's number, or None where it is not revealed."""
-        seen = [self.board[place] - ZERO for place in self.places]
-        return [number if 0 <= number < 9 else None for number in seen]
+        numbers = [self.board[place] - ZERO for place in self.places]
+        return [number if 0 <= number < 9 else None for number in numbers]
 
 
 def reveal(row: int, col: int) -> Action:

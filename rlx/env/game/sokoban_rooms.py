@@ -170,18 +170,18 @@ def solve(room: Room, weight: float = 1.0) -> list[str]:
     came: dict[Position, Pushed] = {start: (0, start, room.player, "")}
     queue: list[tuple[float, int, int, Position]] = [(0.0, 0, 0, start)] if least_pushes(room) < NEVER else []
     while queue:
-        _, so_far, _, now = heappop(queue)
+        _, num_moves, _, now = heappop(queue)
         boxes, player = now
         if boxes == room.targets:
             return moves_back(room, came, now)
-        if so_far > came[now][0]:
+        if num_moves > came[now][0]:
             continue
         far, rest = reach(room.floor - boxes, player, width), sum(left[box] for box in boxes)
         for box in boxes:
             for name, step in room.steps.items():
                 to, stand = box + step, box - step
                 if stand in far and to in left and to not in boxes:
-                    after, cost = (boxes - {box} | {to}, box), so_far + far[stand] + 1
+                    after, cost = (boxes - {box} | {to}, box), num_moves + far[stand] + 1
                     if after not in came or cost < came[after][0]:
                         came[after] = (cost, now, stand, name)
                         heappush(queue, (cost + weight * (rest - left[box] + left[to]), cost, len(came), after))

@@ -38,7 +38,7 @@ class Sudoku(Game):
     size: int = 9
     """Rows, columns and digits: 4 or 9."""
     clues: int = 40
-    """Cells filled at the start; more of them where no puzzle with one solution was found, as the grade forbids it."""
+    """Cells filled at the start; more cells if no puzzle of the grade with so few clues and one solution was found."""
     grade: int = 3
     """The hardest step that a puzzle may take: 1, a cell for which one digit is left; 2, a digit for which a row,
     column or box has one cell left; 3, a search."""

@@ -34,7 +34,7 @@ class Units:
 
     units: tuple[tuple[int, ...], ...]
     """Cells of each unit: first the rows, then the columns, then the boxes."""
-    of: tuple[tuple[int, int, int], ...]
+    cell_units: tuple[tuple[int, int, int], ...]
     """Row, column and box of each cell."""
 
 
@@ -43,9 +43,9 @@ def units_of(size: int) -> Units:
     high = isqrt(size)
     wide = size // high
     places = [divmod(cell, size) for cell in range(size**2)]
-    of = tuple((row, size + col, 2 * size + row // high * high + col // wide) for row, col in places)
-    units = tuple(tuple(cell for cell in range(size**2) if unit in of[cell]) for unit in range(3 * size))
-    return Units(units, of)
+    cell_units = tuple((row, size + col, 2 * size + row // high * high + col // wide) for row, col in places)
+    units = tuple(tuple(cell for cell in range(size**2) if unit in cell_units[cell]) for unit in range(3 * size))
+    return Units(units, cell_units)
 
 
 class Board:
@@ -54,8 +54,8 @@ class Board:
     def __init__(self, grid: Grid) -> None:
         self.grid, self.size = list(grid), isqrt(len(grid))
         self.all = 2 ** (self.size + 1) - 2
-        found = units_of(self.size)
-        self.units, self.of = found.units, found.of
+        grid_units = units_of(self.size)
+        self.units, self.cell_units = grid_units.units, grid_units.cell_units
         self.has = [0] * len(self.units)
         for cell, digit in enumerate(grid):
             if digit:
@@ -68,7 +68,7 @@ class Board:
 
     def toggle(self, cell: int, bit: int) -> None:
         has = self.has
-        for unit in self.of[cell]:
+        for unit in self.cell_units[cell]:
             has[unit] ^= bit
 
     def put(self, cell: int, digit: int) -> None:
@@ -82,7 +82,7 @@ class Board:
 
     def fits(self, cell: int) -> int:
         """Return the digits that the cell's units lack, as bits."""
-        row, column, box = self.of[cell]
+        row, column, box = self.cell_units[cell]
         return self.all & ~(self.has[row] | self.has[column] | self.has[box])
 
     def empty(self) -> list[int]:
@@ -90,11 +90,11 @@ class Board:
 
     def is_hidden(self, cell: int, digit: int) -> bool:
         """Return True if one of the cell's units has no other cell for the digit."""
-        grid, of, has, bit = self.grid, self.of, self.has, 1 << digit
-        for unit in of[cell]:
+        grid, cell_units, has, bit = self.grid, self.cell_units, self.has, 1 << digit
+        for unit in cell_units[cell]:
             for other in self.units[unit]:
                 if not grid[other] and other != cell:
-                    row, column, box = of[other]
+                    row, column, box = cell_units[other]
                     if not (has[row] | has[column] | has[box]) & bit:
                         break
             else:
@@ -115,7 +115,7 @@ def solutions(grid: Grid, rng: Random | None = None, patience: int = PATIENCE) -
 
 def search(board: Board, rng: Random | None, patience: int) -> Iterator[Grid]:
     """Yield solutions, filling the cell with the fewest digits first. The board is changed."""
-    has, of, all_digits = board.has, board.of, board.all
+    has, cell_units, all_digits = board.has, board.cell_units, board.all
     num_left = patience
 
     def fill(empty: list[int]) -> Iterator[Grid]:
@@ -125,7 +125,7 @@ def search(board: Board, rng: Random | None, patience: int) -> Iterator[Grid]:
             return
         fewest, cell, bits = 10, 0, 0
         for other in empty:
-            row, column, box = of[other]
+            row, column, box = cell_units[other]
             fits = all_digits & ~(has[row] | has[column] | has[box])
             num = fits.bit_count()
             if num < fewest:
@@ -138,7 +138,7 @@ def search(board: Board, rng: Random | None, patience: int) -> Iterator[Grid]:
         tries = list(digits_of(bits))
         if rng and len(tries) > 1:
             rng.shuffle(tries)
-        row, column, box = of[cell]
+        row, column, box = cell_units[cell]
         for digit in tries:
             num_left -= 1
             if num_left < 0:

@@ -118,11 +118,11 @@ class HanoiEpisode(Turns):
         return self.board()
 
     def play(self, action: Action) -> Step | None:
-        said = MOVE.fullmatch(action.text.strip()) if action.kind == "act" else None
-        if said is None:
+        match = MOVE.fullmatch(action.text.strip()) if action.kind == "act" else None
+        if match is None:
             return None
-        what = self.move(said[1].upper(), said[2].upper())
-        return win("solved") if self.num_there() == self.num_disks else go_on(f"{what}\n{self.board()}")
+        message = self.move(match[1].upper(), match[2].upper())
+        return win("solved") if self.num_there() == self.num_disks else go_on(f"{message}\n{self.board()}")
 
     def move(self, source: str, target: str) -> str:
         """Return the answer to a move, in words."""

@@ -45,8 +45,8 @@ class WordSearch(Crossing):
         episode = self.start(task)
         lengths = [len(word) for word, *_ in task.data["words"]]
         read = words_on(task.data["rows"], min(lengths), max(lengths))
-        for one in sorted(rng.sample(read, len(read)), key=lambda one: -len(one.word)):
-            move = Move(thought=f"I read {one.word} {one.way}.", action=mark(one))
+        for placed_word in sorted(rng.sample(read, len(read)), key=lambda candidate: -len(candidate.word)):
+            move = Move(thought=f"I read {placed_word.word} {placed_word.way}.", action=mark(placed_word))
             yield move
             if episode.step(move.action).done:
                 return
@@ -57,22 +57,22 @@ class WordSearch(Crossing):
         lengths = [len(word) for word, *_ in task.data["words"]]
         sizes = range(min(lengths), max(lengths) + 1)
         places = list(chain.from_iterable(places_of("?" * size, len(task.data["rows"])) for size in sizes))
-        return [mark(one) for one in rng.sample(places, min(num, len(places)))]
+        return [mark(place) for place in rng.sample(places, min(num, len(places)))]
 
 
 def describe(rows: Sequence[str], laid: Sequence[Laid], max_turns: int) -> Task:
-    lengths = sorted(len(one.word) for one in laid)
+    lengths = sorted(len(placed_word.word) for placed_word in laid)
     span = f"{lengths[0]} to {lengths[-1]}" if lengths[0] < lengths[-1] else f"{lengths[0]}"
-    what = f"{len(laid)} words" if len(laid) > 1 else "a word"
+    words = f"{len(laid)} words" if len(laid) > 1 else "a word"
     return Task(
-        id=f"{'-'.join(one.word for one in laid)}/{sha256(''.join(rows).encode()).hexdigest()[:12]}",
+        id=f"{'-'.join(placed_word.word for placed_word in laid)}/{sha256(''.join(rows).encode()).hexdigest()[:12]}",
         prompt=(
             Text(
-                f"Find {what} of {span} letters on the board, across or down. Say the row and the column of a word's "
+                f"Find {words} of {span} letters on the board, across or down. Say the row and the column of a word's "
                 f"first letter, then of its last. What is found is shown in capitals. You have {max_turns} turns."
             ),
         ),
-        data={"rows": list(rows), "words": [list(one) for one in laid], "max_turns": max_turns},
+        data={"rows": list(rows), "words": [list(placed_word) for placed_word in laid], "max_turns": max_turns},
     )
 
 
@@ -94,13 +94,13 @@ def random_letter(rng: Random) -> str:
 def is_plain(rows: Sequence[str], laid: Sequence[Laid]) -> bool:
     """True if each word can be read in one place alone, forwards or backwards."""
     lines = "\n".join([*rows, *map("".join, zip(*rows))])
-    return all(is_once(one.word, lines) for one in laid)
+    return all(is_once(placed_word.word, lines) for placed_word in laid)
 
 
 def is_once(word: str, lines: str) -> bool:
     """True if a word and its reverse together stand in one place."""
-    found = lines.find(word)
-    if lines.find(word, found + 1) >= 0:
+    position = lines.find(word)
+    if lines.find(word, position + 1) >= 0:
         return False
     backwards = word[::-1]
     return backwards == word or lines.find(backwards) < 0
@@ -108,7 +108,7 @@ def is_once(word: str, lines: str) -> bool:
 
 def words_on(rows: Sequence[str], shortest: int, longest: int) -> list[Laid]:
     """Every word that one knows and can read forwards."""
-    known = set(words_between(shortest, longest))
+    vocabulary = set(words_between(shortest, longest))
     lines: list[tuple[Way, int, str]] = [
         *(("across", row, line) for row, line in enumerate(rows)),
         *(("down", col, "".join(line)) for col, line in enumerate(zip(*rows))),
@@ -118,7 +118,7 @@ def words_on(rows: Sequence[str], shortest: int, longest: int) -> list[Laid]:
         for way, beside, line in lines
         for start in range(len(line))
         for end in range(start + shortest, min(start + longest, len(line)) + 1)
-        if line[start:end] in known
+        if line[start:end] in vocabulary
     ]
 
 
@@ -135,25 +135,29 @@ class WordSearchEpisode(BoardTurns):
         where = parse_numbers(action.text) if action.kind == "act" else None
         if where is None or len(where) != 4:
             return None
-        said = " ".join(map(str, where))
+        position_text = " ".join(map(str, where))
         if max(where) >= self.side:
-            return self.show(f"{said} is not on the board")
+            return self.show(f"{position_text} is not on the board")
         ends = (*min(where[:2], where[2:]), *max(where[:2], where[2:]))
         if ends in self.tried:
-            return self.show(f"you tried {said} before")
+            return self.show(f"you tried {position_text} before")
         self.tried.add(ends)
         if ends[0] != ends[2] and ends[1] != ends[3]:
-            return self.show(f"words are across or down, not {said}")
-        one = self.hidden.pop(ends, None)
-        return self.reveal(one) if one else self.show(f"no hidden word is at {said}")
+            return self.show(f"words are across or down, not {position_text}")
+        placed_word = self.hidden.pop(ends, None)
+        return self.reveal(placed_word) if placed_word else self.show(f"no hidden word is at {position_text}")
 
-    def reveal(self, one: Laid) -> Step:
-        for cell, letter in zip(one.cells(self.side), one.word.upper().encode()):
+    def reveal(self, placed_word: Laid) -> Step:
+        for cell, letter in zip(placed_word.cells(self.side), placed_word.word.upper().encode()):
             self.board[self.places[cell]] = letter
         left, share = len(self.hidden), 1 / self.num_words
         words = "words" if left > 1 else "word"
-        return self.show(f"found {one.word}, {left} {words} left", share) if left else win(f"found {one.word}", share)
+        return (
+            self.show(f"found {placed_word.word}, {left} {words} left", share)
+            if left
+            else win(f"found {placed_word.word}", share)
+        )
 
 
-def mark(one: Laid) -> Action:
-    return Action(kind="act", name="mark", text=" ".join(map(str, one.ends())))
+def mark(placed_word: Laid) -> Action:
+    return Action(kind="act", name="mark", text=" ".join(map(str, placed_word.ends())))

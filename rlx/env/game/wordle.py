@@ -49,12 +49,12 @@ class Wordle(Game):
         left = sorted({word, *words_of(len(word))})
         while True:
             counts = letter_counts(left)
-            one = max(rng.sample(left, len(left)), key=lambda other: sum(counts[letter] for letter in set(other)))
-            yield Move(thought=f"{len(left)} words fit." if len(left) > 1 else "One word fits.", action=guess(one))
-            if one == word:
+            attempt = max(rng.sample(left, len(left)), key=lambda other: sum(counts[letter] for letter in set(other)))
+            yield Move(thought=f"{len(left)} words fit." if len(left) > 1 else "One word fits.", action=guess(attempt))
+            if attempt == word:
                 return
-            answer = marks(word, one)
-            left = [other for other in left if marks(other, one) == answer]
+            answer = marks(word, attempt)
+            left = [other for other in left if marks(other, attempt) == answer]
 
     def random_tries(self, task: Task, num: int, seed: int) -> list[Action]:
         """The honest floor: distinct random words of that length (fewer, if there are no more)."""
@@ -80,16 +80,16 @@ def describe(word: str, max_turns: int) -> Task:
 def marks(word: str, guess: str) -> str:
     """G, Y or X for each letter of a guess; no letter of the word counts twice, and those in place count first."""
     left = [letter for letter, guessed in zip(word, guess) if letter != guessed]
-    found = ""
+    answer = ""
     for letter, guessed in zip(word, guess):
         if letter == guessed:
-            found += "G"
+            answer += "G"
         elif guessed in left:
             left.remove(guessed)
-            found += "Y"
+            answer += "Y"
         else:
-            found += "X"
-    return found
+            answer += "X"
+    return answer
 
 
 class WordleEpisode(Turns):
@@ -108,16 +108,16 @@ class WordleEpisode(Turns):
         if guess in self.guesses:
             return go_on(f"you guessed {guess} before")
         self.guesses.add(guess)
-        found = marks(self.word, guess)
-        gain = self.newly_in_place(found) if "G" in found else 0.0
+        answer = marks(self.word, guess)
+        gain = self.newly_in_place(answer) if "G" in answer else 0.0
         if guess == self.word:
             return win("correct", 0.5 + gain)
-        return go_on(f"{' '.join(guess)}\n{' '.join(found)}", gain)
+        return go_on(f"{' '.join(guess)}\n{' '.join(answer)}", gain)
 
-    def newly_in_place(self, found: str) -> float:
-        places = {place for place, mark in enumerate(found) if mark == "G"} - self.in_place
+    def newly_in_place(self, answer: str) -> float:
+        places = {place for place, mark in enumerate(answer) if mark == "G"} - self.in_place
         self.in_place |= places
-        return 0.5 * len(places) / len(found)
+        return 0.5 * len(places) / len(answer)
 
 
 def guess(word: str) -> Action:

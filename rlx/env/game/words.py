@@ -28,7 +28,7 @@ def every_word() -> tuple[str, ...]:
 
 @cache
 def every_clue() -> dict[str, str]:
-    """The words of clues.txt, each with what one asks for it."""
+    """Return the words of clues.txt, each with its clue."""
     lines = Path(__file__).with_name("clues.txt").read_text(encoding="ascii").splitlines()
     return dict(line.split(": ", 1) for line in lines)
 

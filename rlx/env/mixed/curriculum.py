@@ -29,7 +29,7 @@ NOTHING = {"tasks": 0, "episodes": 0.0, "successes": 0.0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curriculum:
-    """Pure functions of what is known of each part: tasks that it gave, and its latest episodes and successes."""
+    """Pure functions of each part's state: number of tasks so far, and decayed counts of episodes and successes."""
 
     weights: Mapping[str, float]
     """Weight of each part."""
@@ -39,43 +39,43 @@ class Curriculum:
     def begin(self) -> CurriculumState:
         return {part: dict(NOTHING) for part in self.weights}
 
-    def adapt(self, known: CurriculumState, groups: Sequence[Group]) -> CurriculumState:
-        return {part: self.after(known[part], [g for g in groups if g.task.env == part]) for part in self.weights}
+    def adapt(self, state: CurriculumState, groups: Sequence[Group]) -> CurriculumState:
+        return {part: self.after(state[part], [g for g in groups if g.task.env == part]) for part in self.weights}
 
-    def after(self, known: Mapping[str, float], groups: Sequence[Group]) -> dict[str, float]:
+    def after(self, state: Mapping[str, float], groups: Sequence[Group]) -> dict[str, float]:
         """Return the state of a part after more groups of it. Forks and failed episodes do not count."""
-        told = [t.success for g in groups for t in g.trajectories if t.fork is None and t.status != "error"]
+        successes = [t.success for g in groups for t in g.trajectories if t.fork is None and t.status != "error"]
         return {
-            "tasks": known["tasks"] + len(groups),
-            "episodes": self.decay * known["episodes"] + len(told),
-            "successes": self.decay * known["successes"] + sum(told),
+            "tasks": state["tasks"] + len(groups),
+            "episodes": self.decay * state["episodes"] + len(successes),
+            "successes": self.decay * state["successes"] + sum(successes),
         }
 
-    def num_tasks(self, known: CurriculumState) -> dict[str, int]:
-        return {part: known[part]["tasks"] for part in self.weights}
+    def num_tasks(self, state: CurriculumState) -> dict[str, int]:
+        return {part: state[part]["tasks"] for part in self.weights}
 
-    def shares(self, known: CurriculumState) -> dict[str, float]:
+    def shares(self, state: CurriculumState) -> dict[str, float]:
         """Return each part's share of the next tasks."""
-        weighed = {part: weight * self.worth(success(known[part])) for part, weight in self.weights.items()}
-        whole = sum(weighed.values())
-        return {part: weight / whole for part, weight in weighed.items()}
+        weighed = {part: weight * self.worth(success(state[part])) for part, weight in self.weights.items()}
+        total = sum(weighed.values())
+        return {part: weight / total for part, weight in weighed.items()}
 
     def worth(self, p: float) -> float:
         return self.floor + (1 - self.floor) * 4 * p * (1 - p)
 
-    def choose(self, known: CurriculumState, num: int, *key: object) -> list[str]:
+    def choose(self, state: CurriculumState, num: int, *key: object) -> list[str]:
         """Choose the part of each task of a step; `key` seeds the random number."""
-        shares = self.shares(known)
+        shares = self.shares(state)
         parts, ends = list(shares), list(accumulate(shares.values()))
         first = Random("/".join(map(str, ("curriculum", *key)))).random()
         last = len(ends) - 1
         return [parts[min(last, bisect_right(ends, (first + j) / num))] for j in range(num)]
 
-    def tell(self, known: CurriculumState) -> Metrics:
+    def tell(self, state: CurriculumState) -> Metrics:
         """Metrics of each part."""
-        rates = {f"{part}/known/success": success(known[part]) for part in self.weights}
-        return {**rates, **{f"{part}/known/share": share for part, share in self.shares(known).items()}}
+        rates = {f"{part}/known/success": success(state[part]) for part in self.weights}
+        return {**rates, **{f"{part}/known/share": share for part, share in self.shares(state).items()}}
 
 
-def success(known: Mapping[str, float]) -> float:
-    return (known["successes"] + 1) / (known["episodes"] + 2)
+def success(state: Mapping[str, float]) -> float:
+    return (state["successes"] + 1) / (state["episodes"] + 2)

@@ -1,1 +1,1 @@
-"""Questions that one answer ends, with their sources and scorers."""
+"""Questions with a single answer, their sources and their scorers."""

@@ -57,19 +57,19 @@ class Code(SourcedQuestions):
 
     def draw(self, rng: Random) -> Question:
         problem = KINDS[rng.choice(sorted(KINDS))](rng)
-        told, right = problem.tests[0]
-        shown = f"{told} returns {right}" if problem.calls else f"reading\n{told}it prints\n{right}"
-        tests = [[f"repr({given})" if problem.calls else given, right] for given, right in problem.tests]
+        example_input, right = problem.tests[0]
+        example = f"{example_input} returns {right}" if problem.calls else f"reading\n{example_input}it prints\n{right}"
+        tests = [[f"repr({test_input})" if problem.calls else test_input, right] for test_input, right in problem.tests]
         key = {"calls": problem.calls, "tests": tests}
-        text = f"{problem.text}\nFor example, {shown}"
+        text = f"{problem.text}\nFor example, {example}"
         return Question(text=text, identity=problem.text, key=key, answer=problem.solution)
 
     def read(self, row: Mapping[str, Any]) -> Question | None:
-        found = read_tests(row[self.answer_key])
-        if found is None or not found["tests"]:
+        key = read_tests(row[self.answer_key])
+        if key is None or not key["tests"]:
             return None
-        longest = sorted(found["tests"], key=lambda test: len(test[0]), reverse=True)[: self.max_tests]
-        return Question(text=str(row[self.question_key]), key={**found, "tests": longest})
+        longest = sorted(key["tests"], key=lambda test: len(test[0]), reverse=True)[: self.max_tests]
+        return Question(text=str(row[self.question_key]), key={**key, "tests": longest})
 
     def judge(self, task: Task, text: str) -> Step:
         tests, program = task.data["key"]["tests"], program_in(text)
@@ -88,16 +88,16 @@ class Code(SourcedQuestions):
 
     def results(self, program: str, key: Mapping[str, Any]) -> Iterator[tuple[bool, bool]]:
         """Yield of each test: it is passed, and the clock ended it."""
-        given, right = zip(*key["tests"])
+        inputs, right = zip(*key["tests"])
         run = run_assertions if key.get("asserts") else run_calls if key["calls"] else run_programs
-        for result, wanted in zip(run(self.python, program, given), right):
+        for result, wanted in zip(run(self.python, program, inputs), right):
             yield not result.failed and lines(result.output) == lines(wanted), result.stopped
 
 
 def program_in(text: str) -> str:
     """Return the last block of code of an answer, where it has one."""
-    found = last_block(text, labels=())
-    return text if found is None else found
+    block = last_block(text, labels=())
+    return text if block is None else block
 
 
 def lines(text: str) -> list[str]:
@@ -118,7 +118,7 @@ def read_tests(cell: Any) -> dict[str, Any] | None:
     pairs = zip(cell["inputs"], cell["outputs"])
     if cell.get("fn_name"):
         return {"calls": True, "tests": [call_of(str(cell["fn_name"]), *pair) for pair in pairs]}
-    return {"calls": False, "tests": [[as_text(told), as_text(right)] for told, right in pairs]}
+    return {"calls": False, "tests": [[as_text(test_input), as_text(right)] for test_input, right in pairs]}
 
 
 def read_listed(cells: list[Any]) -> dict[str, Any] | None:
@@ -131,9 +131,9 @@ def read_listed(cells: list[Any]) -> dict[str, Any] | None:
     return None
 
 
-def call_of(name: str, told: Any, right: Any) -> Test:
-    """A function's arguments are a list; what it returns may stand in one of its own."""
-    arguments = told if isinstance(told, list) else [told]
+def call_of(name: str, inputs: Any, right: Any) -> Test:
+    """Return the test of a call. The inputs are a list of arguments; the result may be wrapped in a list of one."""
+    arguments = inputs if isinstance(inputs, list) else [inputs]
     value = right[0] if isinstance(right, list) and len(right) == 1 else right
     return [f"repr({name}({', '.join(map(repr, arguments))}))", repr(value)]
 

@@ -26,26 +26,26 @@ class Reader:
     """A formula on its way from left to right."""
 
     def __init__(self, text: str) -> None:
-        self.tokens, at, text = [], 0, text.strip()
-        while at < len(text):
-            found = TOKEN.match(text, at)
-            if found is None or len(text) > LONGEST:
+        self.tokens, position, text = [], 0, text.strip()
+        while position < len(text):
+            match = TOKEN.match(text, position)
+            if match is None or len(text) > LONGEST:
                 raise FormulaError(text[:80])
-            self.tokens.append(found[1])
-            at = found.end()
+            self.tokens.append(match[1])
+            position = match.end()
         self.tokens.append("")
-        self.at = self.depth = 0
+        self.position = self.depth = 0
 
     @property
     def token(self) -> str:
-        return self.tokens[self.at]
+        return self.tokens[self.position]
 
     def take(self, *tokens: str) -> str:
-        """Move past one of these tokens and return it; an empty text where the next is another."""
+        """Move past the next token and return it if it is in `tokens`; else return an empty text."""
         if self.token not in tokens or not self.token:
             return ""
-        self.at += 1
-        return self.tokens[self.at - 1]
+        self.position += 1
+        return self.tokens[self.position - 1]
 
     def read_all(self) -> Any:
         value = self.sum()
@@ -83,7 +83,7 @@ class Reader:
 
     def atom(self) -> Any:
         token = self.token
-        self.at += 1
+        self.position += 1
         if token == "pi":
             return sympy.pi
         if token == "sqrt":

@@ -61,8 +61,8 @@ DIGITS = re.compile(r"-?\d+(?:\.\d*)?(?:e[+-]?\d{1,3})?|-?\.\d+(?:e[+-]?\d{1,3})
 def trim(answer: str) -> str:
     """Return an answer without units, signs of percent, degree and money, with fractions and roots in braces."""
     text = answer.strip()
-    if whole := TEXT.fullmatch(text):
-        text = whole[1].strip()
+    if text_match := TEXT.fullmatch(text):
+        text = text_match[1].strip()
     for before, after in SYNONYMS:
         text = text.replace(before, after)
     for pattern, name in ARRAY:
@@ -92,8 +92,8 @@ def brace(text: str) -> str:
 def simplify(answer: str) -> str:
     """Return an answer as a formula without LaTeX, or as a text in small letters."""
     text = answer
-    if whole := TEXT.fullmatch(text):
-        text = whole[1]
+    if text_match := TEXT.fullmatch(text):
+        text = text_match[1]
     for before, after in (("\\%", ""), ("\\$", ""), ("$", ""), ("%", ""), (" or ", " , "), (" and ", " , "), *SCALES):
         text = text.replace(before, after)
     text = re.sub(r"\^ *\{? *\\circ *\}?", "", LONG_UNITS.sub("", text))
@@ -125,11 +125,11 @@ def without_latex(text: str) -> str:
     r"""Return a formula without LaTeX: \frac{a}{b} as a/b, \sqrt{a} as sqrt(a)."""
     text = brace(re.sub(r"\\[][()]", "", text).replace("\\tfrac", "\\frac").replace("\\dfrac", "\\frac"))
     for _ in range(20):  # from the innermost braces on
-        found = FRACTION.sub(lambda part: f" {wrap(part[1])}/{wrap(part[2])}", text)
-        found = ROOT.sub(r"sqrt(\1)", found)
-        if found == text:
+        new_text = FRACTION.sub(lambda part: f" {wrap(part[1])}/{wrap(part[2])}", text)
+        new_text = ROOT.sub(r"sqrt(\1)", new_text)
+        if new_text == text:
             break
-        text = found
+        text = new_text
     for name, sign in COMMANDS:
         text = re.sub(rf"\\{name}(?![A-Za-z])", sign, text)
     text = re.sub(r"\\(?:text|mathrm|mbox|textbf|mathbf)\{([^{}]*)\}", r"\1", text)

@@ -19,8 +19,8 @@ HARD = re.compile(r"\^[{(]|\^[0-9]+\^|\^[0-9]{2,}")
 CONFIG = (LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig())
 
 
-def answer(asked: dict[str, Any]) -> bool:
-    return any(is_right(asked["text"], key) for key in asked["keys"])
+def answer(request: dict[str, Any]) -> bool:
+    return any(is_right(request["text"], key) for key in request["keys"])
 
 
 def is_right(text: str, key: str) -> bool:
@@ -54,7 +54,7 @@ def is_same_element(text: str, key: str) -> bool:
 
 def is_verified(text: str, key: str) -> bool:
     """Compare with math-verify. The parser that Hydra allows takes `\\%` for nothing, and `%` for a percent."""
-    said, right = (
+    answer_expressions, right = (
         parse(
             part if "$" in part else f"${part}$",
             extraction_config=CONFIG,
@@ -64,7 +64,7 @@ def is_verified(text: str, key: str) -> bool:
         )
         for part in (text.replace("\\%", "%"), key.replace("\\%", "%"))
     )
-    return bool(verify(right, said, timeout_seconds=None))
+    return bool(verify(right, answer_expressions, timeout_seconds=None))
 
 
 logging.disable(logging.CRITICAL)

@@ -68,7 +68,7 @@ class InventedWorld:
 
     def text(self, subject: str) -> str:
         """Return a sentence for each relation of a subject."""
-        sentences = (relation.sentence.format(subject, found) for relation, found in self.facts[subject].items())
+        sentences = (relation.sentence.format(subject, name) for relation, name in self.facts[subject].items())
         return " ".join(sentences)
 
 
@@ -81,10 +81,10 @@ class Path:
 
     @property
     def question(self) -> str:
-        asked = self.met[0]
+        phrase = self.met[0]
         for relation in self.relations[:-1]:
-            asked = relation.phrase.format(asked)
-        return self.relations[-1].question.format(asked)
+            phrase = relation.phrase.format(phrase)
+        return self.relations[-1].question.format(phrase)
 
     @property
     def sentences(self) -> list[str]:
@@ -93,10 +93,10 @@ class Path:
     @property
     def golds(self) -> list[str]:
         """Right answers: a person's family name too, and a date in either order."""
-        found, kind = self.met[-1], self.relations[-1].object
-        first, *rest = found.split(" ")
+        answer, kind = self.met[-1], self.relations[-1].object
+        first, *rest = answer.split(" ")
         also = {"person": rest, "date": [f"{rest[-1]} {first}"] if rest else []}
-        return [found, *also.get(kind, [])]
+        return [answer, *also.get(kind, [])]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +127,7 @@ class World:
         """Relations that its pages tell."""
         if self.relations:
             return tuple(relation for relation in RELATIONS if relation.name in self.relations)
-        return tuple(one for one in RELATIONS if self.names == "invented" or one.name not in UNKNOWN)
+        return tuple(relation for relation in RELATIONS if self.names == "invented" or relation.name not in UNKNOWN)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -153,11 +153,11 @@ def make_world(world: World) -> InventedWorld:
     names = draw_names_from_words(rng, counts) if world.names == "known" else draw_names(rng, counts)
     facts: dict[str, dict[Relation, str]] = {}
     for kind, subjects in names.items():
-        known = [relation for relation in world.active_relations if relation.subject == kind]
-        for subject in subjects if known else ():
-            drawn = {relation: draw_object(rng, names, relation.object, subject) for relation in known}
-            told = known if world.names == "invented" else rng.sample(known, len(known))
-            facts[subject] = {relation: drawn[relation] for relation in told}
+        relations = [relation for relation in world.active_relations if relation.subject == kind]
+        for subject in subjects if relations else ():
+            drawn = {relation: draw_object(rng, names, relation.object, subject) for relation in relations}
+            ordered_relations = relations if world.names == "invented" else rng.sample(relations, len(relations))
+            facts[subject] = {relation: drawn[relation] for relation in ordered_relations}
     return InventedWorld(names=names, facts=facts)
 
 
@@ -181,16 +181,16 @@ def draw_names_from_words(rng: Random, counts: Mapping[str, int]) -> dict[str, l
     titles = [f"The {first} {last}" for first in firsts for last in lasts]
     people = [f"{first} {last}" for first in NAMES for last in NAMES if first != last]
     schools = [f"{name} School" for name in SCHOOLS]
-    every = {"person": people, "town": TOWNS, "school": schools, "country": COUNTRIES, "book": titles}
-    return {kind: rng.sample(list(found), counts[kind]) for kind, found in every.items()}
+    names_by_kind = {"person": people, "town": TOWNS, "school": schools, "country": COUNTRIES, "book": titles}
+    return {kind: rng.sample(list(names), counts[kind]) for kind, names in names_by_kind.items()}
 
 
 def draw_words(rng: Random, num: int, num_syllables: int = 2) -> list[str]:
     """Different ones, which mean nothing."""
-    found: dict[str, None] = {}
-    while len(found) < num:
-        found["".join(rng.choice(letters) for letters in (CONSONANTS, VOWELS) * num_syllables).capitalize()] = None
-    return list(found)
+    words: dict[str, None] = {}
+    while len(words) < num:
+        words["".join(rng.choice(letters) for letters in (CONSONANTS, VOWELS) * num_syllables).capitalize()] = None
+    return list(words)
 
 
 def draw_object(rng: Random, names: dict[str, list[str]], kind: str, subject: str) -> str:
@@ -213,8 +213,8 @@ def draw_path(rng: Random, world: InventedWorld, length: int, relations: tuple[R
             met.append(world.facts[met[-1]][relation])
         if len(set(met)) == len(met):
             return Path(relations=followed, met=met)
-    told = ", ".join(relation.name for relation in relations)
-    raise MistakeError(f"env.hops: no question follows {length} of the relations {told}; choose more, or fewer hops")
+    names = ", ".join(relation.name for relation in relations)
+    raise MistakeError(f"env.hops: no question follows {length} of the relations {names}; choose more, or fewer hops")
 
 
 def draw_pages(rng: Random, world: InventedWorld, path: Path, num_distractors: int) -> list[str]:
@@ -241,5 +241,5 @@ def pages(
         relations: Relations of the world, by name; null: all that suit its names.
         sizes: Numbers of names by kind, where they differ from the default.
     """
-    made = make_world(world_of(world, names, relations, sizes))
-    return [made.page(subject) for subject in made.facts]
+    invented_world = make_world(world_of(world, names, relations, sizes))
+    return [invented_world.page(subject) for subject in invented_world.facts]

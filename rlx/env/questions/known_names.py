@@ -1,6 +1,6 @@
 """Names that the embedded model knows as whole words, for worlds that a small vocabulary can spell.
 
-They are atomic words of its tokenizer, and its lessons have them too (scripts.nano.skills).
+Each name is one token of the embedded model, and occurs in the model's lessons (scripts.nano.skills).
 """
 
 from __future__ import annotations

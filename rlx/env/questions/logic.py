@@ -60,9 +60,9 @@ class Logic(DrawnQuestions):
         depth, follows, is_denied = rng.choice(self.depths), rng.random() < 0.5, rng.random() < 0.5
         while True:
             theory, missing = draw_theory(rng, depth, self.num_distractors)
-            whole = replace(theory, facts=sorted({*theory.facts, missing}))
-            if whole.chain().get(theory.goal) == depth and theory.goal not in theory.chain():
-                return ask(rng, whole if follows else theory, follows, is_denied, depth)
+            complete_theory = replace(theory, facts=sorted({*theory.facts, missing}))
+            if complete_theory.chain().get(theory.goal) == depth and theory.goal not in theory.chain():
+                return ask(rng, complete_theory if follows else theory, follows, is_denied, depth)
 
     def judge(self, task: Task, text: str) -> Step:
         key = task.data["key"]
@@ -93,11 +93,11 @@ class Theory:
             depths |= dict.fromkeys(sorted(new), depth)
         return depths
 
-    def next(self, known: Mapping[Fact, int]) -> Iterator[Fact]:
+    def next(self, facts: Mapping[Fact, int]) -> Iterator[Fact]:
         """Yield the facts that one application of a rule adds."""
         for rule in self.rules:
-            for person in {person for person, _ in known}:
-                if all((person, word) in known for word in rule.body):
+            for person in {person for person, _ in facts}:
+                if all((person, word) in facts for word in rule.body):
                     yield person, rule.head
 
 
@@ -122,10 +122,10 @@ def draw_theory(rng: Random, depth: int, num_distractors: int) -> tuple[Theory, 
 
 def ask(rng: Random, theory: Theory, follows: bool, is_denied: bool, depth: int) -> Question:
     sentences = [*map(tell, theory.facts), *map(spell, theory.rules)]
-    told = " ".join(rng.sample(sentences, len(sentences)))
-    said = f"{theory.goal[0]} is {'not ' * is_denied}{theory.goal[1]}"
+    story = " ".join(rng.sample(sentences, len(sentences)))
+    statement = f"{theory.goal[0]} is {'not ' * is_denied}{theory.goal[1]}"
     answer = "yes" if follows != is_denied else "no"
-    text = f"{told}\nWhat does not follow is not so.\nQuestion: Is it true that {said}? Answer yes or no."
+    text = f"{story}\nWhat does not follow is not so.\nQuestion: Is it true that {statement}? Answer yes or no."
     return Question(text=text, key={"answer": answer, "depth": depth}, answer=answer, worked=show(theory))
 
 
@@ -135,8 +135,8 @@ def show(theory: Theory) -> str:
     depths = {word: depth for (person, word), depth in theory.chain().items() if person == name}
     last = depths.get(goal, DEEPEST + 1)
     used = [word for word, depth in depths.items() if depth < last or word == goal]
-    said = [f"So {name} is {word}." if depths[word] else f"{name} is {word}." for word in used]
-    return " ".join([*said, *([] if goal in depths else [f"It does not follow that {name} is {goal}."])])
+    sentences = [f"So {name} is {word}." if depths[word] else f"{name} is {word}." for word in used]
+    return " ".join([*sentences, *([] if goal in depths else [f"It does not follow that {name} is {goal}."])])
 
 
 def tell(fact: Fact) -> str:
@@ -149,7 +149,7 @@ def spell(rule: Rule) -> str:
 
 def draw_words(rng: Random, num: int) -> list[str]:
     """Different words of two syllables, which mean nothing."""
-    found: dict[str, None] = {}
-    while len(found) < num:
-        found["".join(rng.choice(letters) for letters in (CONSONANTS, VOWELS) * 2)] = None
-    return list(found)
+    words: dict[str, None] = {}
+    while len(words) < num:
+        words["".join(rng.choice(letters) for letters in (CONSONANTS, VOWELS) * 2)] = None
+    return list(words)

@@ -133,5 +133,5 @@ class Math(SourcedQuestions):
     def random_tries(self, task: Task, num: int, seed: int) -> list[str]:
         """The honest floor: distinct results of one operation on two of the problem's numbers."""
         rng = Random(f"math/random/{seed}/{task.id}")
-        shown = list(map(int, INTEGER.findall(task.prompt[0].text))) or [0]
-        return one_operation(shown, num, rng)
+        numbers = list(map(int, INTEGER.findall(task.prompt[0].text))) or [0]
+        return one_operation(numbers, num, rng)

@@ -12,20 +12,20 @@ from math_verify import parse, verify
 PERCENT = re.compile(r"\s*([^%]{1,200}?)\s*\\?%\s*")
 
 
-def answer(asked: dict[str, Any]) -> bool:
-    said = asked["text"]
-    return any(is_same(one, key) for right in asked["keys"] for one, key in readings(said, right))
+def answer(request: dict[str, Any]) -> bool:
+    text = request["text"]
+    return any(is_same(reading, key) for right in request["keys"] for reading, key in readings(text, right))
 
 
 def is_same(text: str, key: str) -> bool:
-    said, right = (parse(box(one), parsing_timeout=None) for one in (text, key))
-    return bool(verify(right, said, timeout_seconds=None))
+    answer_expressions, right = (parse(box(part), parsing_timeout=None) for part in (text, key))
+    return bool(verify(right, answer_expressions, timeout_seconds=None))
 
 
 def readings(text: str, key: str) -> list[tuple[str, str]]:
-    """Return an answer and a key without percent. Where one of them has it, it means its number or a hundredth of it.
-    This is math-verify's rule, but its parser reads no percent in the version that Hydra allows."""
-    parts = [PERCENT.fullmatch(one) for one in (text, key)]
+    """Return an answer and a key without percent signs. If only one has the sign, also return a pair with a hundredth
+    of its number. This is math-verify's rule, but its parser reads no percent in the version that Hydra allows."""
+    parts = [PERCENT.fullmatch(side) for side in (text, key)]
     plain = text if parts[0] is None else parts[0][1], key if parts[1] is None else parts[1][1]
     if (parts[0] is None) == (parts[1] is None):
         return [plain]

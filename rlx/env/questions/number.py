@@ -21,16 +21,16 @@ def read_number(text: str) -> Fraction | None:
     """The number that it is; None for anything else, whatever a host's own parser would take."""
     if len(text) > 200:
         return None
-    said = NOTHING.sub("", text).removesuffix(".")
-    if ratio := RATIO.fullmatch(said):
+    number_text = NOTHING.sub("", text).removesuffix(".")
+    if ratio := RATIO.fullmatch(number_text):
         return divide(int(ratio[1]), int(ratio[2]))
-    if latex := LATEX.fullmatch(said):
+    if latex := LATEX.fullmatch(number_text):
         return divide(int(latex[1] + "1") * int(latex[2]), int(latex[3]))
-    plain = PLAIN.fullmatch(said)
+    plain = PLAIN.fullmatch(number_text)
     if plain is None or not (plain[2] or plain[3]):
         return None
-    sign, whole, part, percent = plain.groups(default="")
-    return Fraction(f"{sign}{whole.replace(',', '') or 0}{part}") / (100 if percent else 1)
+    sign, integer, part, percent = plain.groups(default="")
+    return Fraction(f"{sign}{integer.replace(',', '') or 0}{part}") / (100 if percent else 1)
 
 
 def divide(above: int, below: int) -> Fraction | None:
@@ -51,5 +51,5 @@ def write_number(number: Fraction | int) -> str:
 def one_operation(numbers: Iterable[int], num: int, rng: Random) -> list[str]:
     """At random, distinct results of one operation on two of the first `MOST` numbers (fewer, if there are no more)."""
     some = list(islice(dict.fromkeys(numbers), MOST))
-    made = {value for a in some for b in some for value in (a + b, abs(a - b), a * b, a // (b or 1))}
-    return [str(value) for value in rng.sample(sorted(made), min(num, len(made)))]
+    results = {value for a in some for b in some for value in (a + b, abs(a - b), a * b, a // (b or 1))}
+    return [str(value) for value in rng.sample(sorted(results), min(num, len(results)))]

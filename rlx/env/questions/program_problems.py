@@ -68,22 +68,22 @@ def multiples(rng: Random) -> ProgramProblem:
 
 def above(rng: Random) -> ProgramProblem:
     low = rng.randint(-10, 40)
-    what, of, right = rng.choice((("sum", "sum", sum), ("number", "len", len)))
+    quantity, function_name, right = rng.choice((("sum", "sum", sum), ("number", "len", len)))
     return prints(
-        f"Read whole numbers from one line. Print the {what} of those that are greater than {low}.",
-        f"numbers = [int(word) for word in input().split()]\nprint({of}([x for x in numbers if x > {low}]))",
-        lambda told: str(right([x for x in map(int, told.split()) if x > low])),
+        f"Read whole numbers from one line. Print the {quantity} of those that are greater than {low}.",
+        f"numbers = [int(word) for word in input().split()]\nprint({function_name}([x for x in numbers if x > {low}]))",
+        lambda input_text: str(right([x for x in map(int, input_text.split()) if x > low])),
         lambda: (line(numbers(rng)),),
     )
 
 
 def letters(rng: Random) -> ProgramProblem:
     letter = rng.choice("aeghimnorst")
-    what, sign = rng.choice((("with", "in"), ("without", "not in")))
+    preposition, sign = rng.choice((("with", "in"), ("without", "not in")))
     return prints(
-        f"Read words from one line. Print those {what} the letter {letter}, in one line, in their order.",
+        f"Read words from one line. Print those {preposition} the letter {letter}, in one line, in their order.",
         f'print(" ".join([word for word in input().split() if "{letter}" {sign} word]))',
-        lambda told: line([word for word in told.split() if (letter in word) == (what == "with")]),
+        lambda input_text: line([word for word in input_text.split() if (letter in word) == (preposition == "with")]),
         lambda: (line(words(rng)),),
     )
 
@@ -93,7 +93,7 @@ def ask_turned(rng: Random) -> ProgramProblem:
     return prints(
         f"Read a line. Print it backwards, without its first {first} letters.",
         f"print(input()[{first}:][::-1])",
-        lambda told: told[first:][::-1],
+        lambda input_text: input_text[first:][::-1],
         lambda: (line(words(rng)),),
     )
 

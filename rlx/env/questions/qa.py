@@ -78,9 +78,9 @@ class WordQuestions(SourcedQuestions):
         golds = right_answers(row[self.answer_key])
         return self.put(str(row[self.question_key]), golds) if golds else None
 
-    def put(self, asked: str, golds: list[str], before: str = "") -> Question:
+    def put(self, question: str, golds: list[str], before: str = "") -> Question:
         """Return a question. Its split depends on what is asked alone, whatever stands before it."""
-        return Question(text=f"{before}Question: {asked}", identity=asked, key={"golds": golds}, answer=golds[0])
+        return Question(text=f"{before}Question: {question}", identity=question, key={"golds": golds}, answer=golds[0])
 
     def judge(self, task: Task, text: str) -> Step:
         golds = task.data["key"]["golds"]
@@ -90,8 +90,8 @@ class WordQuestions(SourcedQuestions):
 
     def random_tries(self, task: Task, num: int, seed: int) -> list[str]:
         """The honest floor: distinct names, dates and years that the task shows (fewer, if there are no more)."""
-        shown = sorted(set(NAME.findall(task.prompt[0].text.replace("Question: ", ""))))
-        return Random(f"qa/random/{seed}/{task.id}").sample(shown, min(num, len(shown)))
+        names = sorted(set(NAME.findall(task.prompt[0].text.replace("Question: ", ""))))
+        return Random(f"qa/random/{seed}/{task.id}").sample(names, min(num, len(names)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,18 +120,18 @@ class QA(WordQuestions):
     def draw(self, rng: Random) -> Question:
         world, path = self.draw_way(rng)
         pages = draw_pages(Random(f"{self.stream}/{path.question}"), world, path, self.num_distractors)
-        asked = self.put(path.question, path.golds, self.preamble("\n".join(pages)))
-        return replace(asked, worked=" ".join(path.sentences), key={**asked.key, "searches": path.met[:-1]})
+        question = self.put(path.question, path.golds, self.preamble("\n".join(pages)))
+        return replace(question, worked=" ".join(path.sentences), key={**question.key, "searches": path.met[:-1]})
 
     def read(self, row: Mapping[str, Any]) -> Question | None:
         golds = right_answers(row[self.answer_key])
-        told = row[self.context_key] if self.context_key else None
-        before = self.preamble("" if told is None else str(told))
+        context = row[self.context_key] if self.context_key else None
+        before = self.preamble("" if context is None else str(context))
         return self.put(str(row[self.question_key]), golds, before) if golds else None
 
-    def preamble(self, told: str) -> str:
-        """Return what is told before the question, where it is."""
-        return f"{told}\n" if told and self.context == "given" else ""
+    def preamble(self, context: str) -> str:
+        """Return the context as the lines before the question; an empty text if the prompt shows no context."""
+        return f"{context}\n" if context and self.context == "given" else ""
 
     def demonstrate(self, task: Task, seed: int, tools: Sequence[str]) -> Iterator[Move]:
         """Yield the searches that an answer needs, where the agent has a search; then the answer."""

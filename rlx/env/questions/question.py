@@ -31,7 +31,7 @@ class Question:
     key: Any
     """The key that answers are judged by, as JSON."""
     answer: str = ""
-    """The expert's answer; empty where no one knows it."""
+    """The expert's answer; empty if unknown."""
     worked: str = ""
     """The way to find it."""
     identity: str = ""

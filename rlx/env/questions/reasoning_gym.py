@@ -59,22 +59,22 @@ class ReasoningGym(Questions):
         """Refuse a task or options that reasoning-gym does not have."""
         if not find_spec("reasoning_gym"):
             raise MistakeError("env: reasoning_gym is not installed: pip install 'rlx[rg]'")
-        known = self.ask({"do": "know", "task": self.task})
-        if self.task not in known["tasks"]:
+        catalogue = self.ask({"do": "know", "task": self.task})
+        if self.task not in catalogue["tasks"]:
             raise MistakeError(
-                f"env.task={self.task:.80}: reasoning-gym has no such task{near(self.task, known['tasks'])}"
+                f"env.task={self.task:.80}: reasoning-gym has no such task{near(self.task, catalogue['tasks'])}"
             )
         for name in self.options:
-            if name not in known["options"]:
-                raise MistakeError(f"env.options.{name:.80}: {self.task} has none{near(name, known['options'])}")
+            if name not in catalogue["options"]:
+                raise MistakeError(f"env.options.{name:.80}: {self.task} has none{near(name, catalogue['options'])}")
 
     @property
     def box(self) -> Box:
         return box(SCORER, contained=self.contained)
 
-    def ask(self, what: Mapping[str, Any]) -> Any:
+    def ask(self, request: Mapping[str, Any]) -> Any:
         try:
-            return self.box.ask_worker(what, PATIENCE, LIMITS)
+            return self.box.ask_worker(request, PATIENCE, LIMITS)
         except (ChildError, StartError) as error:
             raise MistakeError(f"env.task={self.task}: {error}") from error
 
@@ -104,9 +104,9 @@ class ReasoningGym(Questions):
                 yield describe(Question(text=drawn["question"], key=key, answer=drawn["answer"] or ""))
 
     def judge(self, task: Task, text: str) -> Step:
-        asked = {"do": "score", "key": task.data["key"], "question": task.prompt[0].text, "text": text}
+        request = {"do": "score", "key": task.data["key"], "question": task.prompt[0].text, "text": text}
         try:
-            score = self.box.ask(asked, clock_limit(self.seconds), replace(LIMITS, cpu_seconds=self.seconds))
+            score = self.box.ask(request, clock_limit(self.seconds), replace(LIMITS, cpu_seconds=self.seconds))
         except ChildError as error:
             return end_judged(0.0, num_stopped=int(isinstance(error, LateError)))
         return end_judged(score_of(score))

@@ -36,22 +36,22 @@ MAX_ENTRIES = 4096
 ENTRIES: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
 
-def prepare(asked: dict[str, Any]) -> None:
+def prepare(request: dict[str, Any]) -> None:
     """Draw an entry before processes are forked to score answers to it."""
-    if asked["do"] == "score":
-        entry_of(asked["key"])
+    if request["do"] == "score":
+        entry_of(request["key"])
 
 
-def answer(asked: dict[str, Any]) -> Any:
-    if asked["do"] == "know":
-        return know(asked["task"])
-    entry = entry_of(asked["key"])
-    if asked["do"] == "draw":
+def answer(request: dict[str, Any]) -> Any:
+    if request["do"] == "know":
+        return know(request["task"])
+    entry = entry_of(request["key"])
+    if request["do"] == "draw":
         return {"question": entry["question"], "answer": entry["answer"]}
-    if entry["question"] != asked["question"]:
+    if entry["question"] != request["question"]:
         raise ValueError("this version of reasoning-gym asks something else here")
-    text = asked["text"] if is_harmless(asked["key"]["task"], asked["text"]) else ""
-    return float(data_set(*place(asked["key"])).score_answer(text, entry))
+    text = request["text"] if is_harmless(request["key"]["task"], request["text"]) else ""
+    return float(data_set(*place(request["key"])).score_answer(text, entry))
 
 
 def know(task: str) -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ from functools import cache
 
 @dataclass(frozen=True, kw_only=True)
 class Relation:
-    """Its sentence, how it is asked for, and what describes its object: none of what has no page."""
+    """A relation: templates of its sentence, its question, and a phrase for its object if the object has a page."""
 
     name: str
     subject: str

@@ -64,7 +64,7 @@ class SourcedQuestions(DrawnQuestions):
 
     @property
     def hub_data(self) -> str:
-        """The hub's name of what it reads, if it reads from one."""
+        """Name of the hub data set; empty for other sources."""
         return self.hub if self.source == "hub" and hub.is_elsewhere(self.hub) else ""
 
     def data_version(self) -> str:
@@ -121,8 +121,8 @@ class SourcedQuestions(DrawnQuestions):
     def is_of_test(self) -> Callable[[Task], bool]:
         if self.test_split is None:
             return is_held_out
-        held = test_ids(self)
-        return lambda task: task.id in held
+        test_task_ids = test_ids(self)
+        return lambda task: task.id in test_task_ids
 
 
 @cache
@@ -131,8 +131,8 @@ def test_ids(questions: SourcedQuestions) -> frozenset[str]:
 
 
 def distinct(tasks: Iterator[Task]) -> Iterator[Task]:
-    seen: set[str] = set()
+    task_ids: set[str] = set()
     for task in tasks:
-        if task.id not in seen:
-            seen.add(task.id)
+        if task.id not in task_ids:
+            task_ids.add(task.id)
             yield task

@@ -27,7 +27,7 @@ class WordProblem(NamedTuple):
 
 
 class Steps:
-    """A calculation that is written down as it is made."""
+    """A calculation with a sentence for each step."""
 
     def __init__(self) -> None:
         self.sentences: list[str] = []
@@ -42,40 +42,40 @@ class Steps:
 
 
 def gain(rng: Random, high: int) -> WordProblem:
-    steps, (name, other), thing = Steps(), rng.sample(NAMES, 2), rng.choice(THINGS)
+    steps, (name, other), goods = Steps(), rng.sample(NAMES, 2), rng.choice(THINGS)
     has, more = rng.randint(2, high), rng.randint(2, high)
-    text = f"{name} has {has} {thing}. {other} gives {name} {more} more. How many {thing} does {name} have now?"
+    text = f"{name} has {has} {goods}. {other} gives {name} {more} more. How many {goods} does {name} have now?"
     return steps.end(text, steps.do(has, "+", more))
 
 
 def loss(rng: Random, high: int) -> WordProblem:
-    steps, name, thing = Steps(), rng.choice(NAMES), rng.choice(THINGS)
+    steps, name, goods = Steps(), rng.choice(NAMES), rng.choice(THINGS)
     lost, left = rng.randint(2, high), rng.randint(0, high)
-    text = f"{name} had {lost + left} {thing} and lost {lost} of them. How many {thing} does {name} have left?"
+    text = f"{name} had {lost + left} {goods} and lost {lost} of them. How many {goods} does {name} have left?"
     return steps.end(text, steps.do(lost + left, "-", lost))
 
 
 def groups(rng: Random, high: int) -> WordProblem:
-    steps, thing, box = Steps(), rng.choice(THINGS), rng.choice(BOXES)
+    steps, goods, box = Steps(), rng.choice(THINGS), rng.choice(BOXES)
     boxes, each = rng.randint(2, high), rng.randint(2, high)
-    text = f"There are {boxes} {box} with {each} {thing} in each. How many {thing} are there?"
+    text = f"There are {boxes} {box} with {each} {goods} in each. How many {goods} are there?"
     return steps.end(text, steps.do(boxes, "*", each))
 
 
 def share(rng: Random, high: int) -> WordProblem:
-    steps, thing = Steps(), rng.choice(THINGS)
+    steps, goods = Steps(), rng.choice(THINGS)
     children, each = rng.randint(2, high), rng.randint(1, high)
     text = (
-        f"{children * each} {thing} are shared evenly among {children} children. How many {thing} does each child get?"
+        f"{children * each} {goods} are shared evenly among {children} children. How many {goods} does each child get?"
     )
     return steps.end(text, steps.do(children * each, "/", children))
 
 
 def rest(rng: Random, high: int) -> WordProblem:
-    steps, thing, box = Steps(), rng.choice(THINGS), rng.choice(BOXES)
+    steps, goods, box = Steps(), rng.choice(THINGS), rng.choice(BOXES)
     each, boxes = rng.randint(3, high + 2), rng.randint(1, high)
     left = rng.randint(1, each - 1)
-    text = f"{each * boxes + left} {thing} are packed into {box} of {each}, as many as get full. How many are left?"
+    text = f"{each * boxes + left} {goods} are packed into {box} of {each}, as many as get full. How many are left?"
     packed = steps.do(boxes, "*", each)
     return steps.end(text, steps.do(each * boxes + left, "-", packed))
 
@@ -83,18 +83,18 @@ def rest(rng: Random, high: int) -> WordProblem:
 def bill(rng: Random, high: int) -> WordProblem:
     steps, (first, second) = Steps(), rng.sample(THINGS, 2)
     prices, counts = [rng.randint(2, high) for _ in "ab"], [rng.randint(2, high) for _ in "ab"]
-    told = f"Each of the {first} costs {prices[0]} dollars and each of the {second} {prices[1]} dollars."
-    text = f"{told} How many dollars do {counts[0]} {first} and {counts[1]} {second} cost?"
-    one, other = (steps.do(count, "*", price) for count, price in zip(counts, prices))
-    return steps.end(text, steps.do(one, "+", other))
+    prices_text = f"Each of the {first} costs {prices[0]} dollars and each of the {second} {prices[1]} dollars."
+    text = f"{prices_text} How many dollars do {counts[0]} {first} and {counts[1]} {second} cost?"
+    first_cost, second_cost = (steps.do(count, "*", price) for count, price in zip(counts, prices))
+    return steps.end(text, steps.do(first_cost, "+", second_cost))
 
 
 def change(rng: Random, high: int) -> WordProblem:
-    steps, name, thing = Steps(), rng.choice(NAMES), rng.choice(THINGS)
+    steps, name, goods = Steps(), rng.choice(NAMES), rng.choice(THINGS)
     price, count, back = rng.randint(2, high), rng.randint(2, high), rng.randint(1, high)
     paid = price * count + back
     text = (
-        f"{name} buys {count} {thing} at {price} dollars each and pays with {paid} dollars. How many dollars come back?"
+        f"{name} buys {count} {goods} at {price} dollars each and pays with {paid} dollars. How many dollars come back?"
     )
     return steps.end(text, steps.do(paid, "-", steps.do(count, "*", price)))
 
@@ -132,11 +132,11 @@ def mean(rng: Random, high: int) -> WordProblem:
 
 
 def part(rng: Random, high: int) -> WordProblem:
-    steps, thing = Steps(), rng.choice(THINGS)
+    steps, goods = Steps(), rng.choice(THINGS)
     below = rng.randint(2, 9)
-    above, whole = rng.randint(1, below - 1), below * rng.randint(1, high)
-    text = f"There are {whole} {thing}, and {above}/{below} of them are red. How many are red?"
-    return steps.end(text, steps.do(steps.do(whole, "/", below), "*", above))
+    above, total = rng.randint(1, below - 1), below * rng.randint(1, high)
+    text = f"There are {total} {goods}, and {above}/{below} of them are red. How many are red?"
+    return steps.end(text, steps.do(steps.do(total, "/", below), "*", above))
 
 
 KINDS: Mapping[str, Callable[[Random, int], WordProblem]] = {

@@ -33,15 +33,15 @@ def f1(answer: str, golds: Iterable[str]) -> float:
 
     P is their share of the answer's words and R of the right one's. Where one of both has no words: 1 if neither has.
     """
-    said = normal(answer).split()
-    return max((overlap(said, normal(gold).split()) for gold in golds), default=0.0)
+    answer_words = normal(answer).split()
+    return max((overlap(answer_words, normal(gold).split()) for gold in golds), default=0.0)
 
 
-def overlap(said: list[str], gold: list[str]) -> float:
-    if not said or not gold:
-        return float(said == gold)
-    num_common = (Counter(said) & Counter(gold)).total()
-    return 2 * num_common / (len(said) + len(gold))
+def overlap(words: list[str], gold: list[str]) -> float:
+    if not words or not gold:
+        return float(words == gold)
+    num_common = (Counter(words) & Counter(gold)).total()
+    return 2 * num_common / (len(words) + len(gold))
 
 
 def f1_hotpot(answer: str, golds: Iterable[str]) -> float:
@@ -54,15 +54,15 @@ def f1_hotpot(answer: str, golds: Iterable[str]) -> float:
 
 def has_another_word(answer: str, gold: str) -> bool:
     """Tell whether one of two different texts is yes, no or noanswer."""
-    said, right = normal(answer), normal(gold)
-    return said != right and bool({said, right} & EXACT_ANSWERS)
+    answer_text, right = normal(answer), normal(gold)
+    return answer_text != right and bool({answer_text, right} & EXACT_ANSWERS)
 
 
 def f1_asearcher(answer: str, golds: Iterable[str]) -> float:
     """Return F1 in ASearcher's form, over sets of words: punctuation becomes a blank, articles stay, true and false are
     yes and no, and a Chinese character is a word."""
-    said = set_of_words(answer)
-    return max((overlap_of_sets(said, set_of_words(gold)) for gold in golds), default=0.0)
+    answer_words = set_of_words(answer)
+    return max((overlap_of_sets(answer_words, set_of_words(gold)) for gold in golds), default=0.0)
 
 
 def set_of_words(text: str) -> frozenset[str]:
@@ -71,9 +71,9 @@ def set_of_words(text: str) -> frozenset[str]:
     return frozenset(AS_WORDS.get(word, word) for word in spaced.split())
 
 
-def overlap_of_sets(said: frozenset[str], gold: frozenset[str]) -> float:
+def overlap_of_sets(words: frozenset[str], gold: frozenset[str]) -> float:
     """Return F1 of two sets; 1 if both are empty."""
-    return 2 * len(said & gold) / (len(said) + len(gold)) if said and gold else float(said == gold)
+    return 2 * len(words & gold) / (len(words) + len(gold)) if words and gold else float(words == gold)
 
 
 F1_FORMS: Mapping[str, Callable[[str, Iterable[str]], float]] = {"hotpot": f1_hotpot, "asearcher": f1_asearcher}
@@ -83,11 +83,11 @@ F1_FORMS: Mapping[str, Callable[[str, Iterable[str]], float]] = {"hotpot": f1_ho
 def right_answers(value: Any) -> list[str]:
     """Return the texts of a data set's cell.
 
-    It is a text, a number, several of them, or an object that has them as `text`, as SQuAD's do; nan says that there is
-    none.
+    The cell is a text, a number, a list of texts and numbers, or an object with these under `text`, as in SQuAD. A nan
+    means no answer.
     """
     if isinstance(value, Mapping):
         return right_answers(value.get("text"))
     several = value if isinstance(value, list | tuple) else [value]
-    told = [one for one in several if isinstance(one, str | int) or (isinstance(one, float) and isfinite(one))]
-    return [str(one) for one in told if str(one).strip()]
+    golds = [gold for gold in several if isinstance(gold, str | int) or (isinstance(gold, float) and isfinite(gold))]
+    return [str(gold) for gold in golds if str(gold).strip()]

@@ -1,4 +1,4 @@
-"""Tell a final answer from one that leaves its operations undone, before math-verify, which would work them out.
+"""Reject answers with unfinished operations before math-verify, which would compute the operations.
 
     key 3        3, 3.0, x = 3, 3\\text{ cm}^2          1+2, 6/2, \\leq 3, 3=3, [3,3]
     key 1/2      \\frac{1}{2}, 0.5, 2/4                 1-1/2, 2^{-1}
@@ -55,8 +55,8 @@ FUNCTIONS = re.compile(r"\\[A-Za-z]+")
 
 def is_worked(text: str, keys: Iterable[str]) -> bool:
     """Tell whether an answer has no operation that no key has."""
-    said = strip(text)
-    return is_number(said) or any(has_no_more(said, strip(key)) for key in keys)
+    expression = strip(text)
+    return is_number(expression) or any(has_no_more(expression, strip(key)) for key in keys)
 
 
 def strip(text: str) -> str:
@@ -67,16 +67,16 @@ def strip(text: str) -> str:
 
 def is_number(text: str) -> bool:
     """Tell whether a text is written as a number: with no operation, or a fraction that cannot be reduced."""
-    found = FRACTION.match(text)
-    if found:
-        above, below = (int(part.replace(" ", "")) for part in found.groups()[1:] if part is not None)
+    fraction = FRACTION.match(text)
+    if fraction:
+        above, below = (int(part.replace(" ", "")) for part in fraction.groups()[1:] if part is not None)
         return below > 1 and Fraction(above, below).denominator == below
     return bool(MIXED.match(text) or SCIENTIFIC.match(text)) or not count_operations(text)
 
 
-def has_no_more(said: str, key: str) -> bool:
-    """Compare operations: their numbers, or their kinds where the key has variables."""
-    ours, theirs = count_operations(said), count_operations(key)
+def has_no_more(text: str, key: str) -> bool:
+    """Compare operations by number, or by kind if the key has variables."""
+    ours, theirs = count_operations(text), count_operations(key)
     if VARIABLE.search(FUNCTIONS.sub(" ", key)):
         return ours.keys() <= theirs.keys()
     return all(number <= theirs[kind] for kind, number in ours.items())

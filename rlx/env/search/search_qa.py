@@ -91,8 +91,8 @@ class SearchQA(WordQuestions):
 
         needed = self.longest_way if self.source == "generated" else 0
         if needed > self.max_rounds:
-            told = f"{needed} or more, as a question of {max(self.hops)} hops needs so many turns before the answer"
-            refuse("max_rounds", self.max_rounds, f"{told}; or lower hops")
+            minimum = f"{needed} or more, as a question of {max(self.hops)} hops needs so many turns before the answer"
+            refuse("max_rounds", self.max_rounds, f"{minimum}; or lower hops")
 
     @property
     def longest_way(self) -> int:
@@ -126,8 +126,8 @@ class SearchQA(WordQuestions):
 
     def data_version(self) -> str:
         """Return a name of the data set's state and of the pages; nothing of pages that a number defines."""
-        own = self.search_url is None and self.index is None
-        return " ".join(filter(None, (super().data_version(), "" if own else self.engine.edition())))
+        is_generated = self.search_url is None and self.index is None
+        return " ".join(filter(None, (super().data_version(), "" if is_generated else self.engine.edition())))
 
     def check_inputs(self) -> None:
         """Refuse a data set or an index that cannot be used."""
@@ -151,9 +151,9 @@ class SearchQA(WordQuestions):
 
     def draw(self, rng: Random) -> Question:
         _, path = self.draw_way(rng)
-        asked = self.put(path.question, path.golds)
-        key = {**asked.key, "hops": len(path.relations), "searches": path.met[:-1], "facts": path.sentences}
-        return replace(asked, worked=" ".join(path.sentences), key=key)
+        question = self.put(path.question, path.golds)
+        key = {**question.key, "hops": len(path.relations), "searches": path.met[:-1], "facts": path.sentences}
+        return replace(question, worked=" ".join(path.sentences), key=key)
 
     def start(self, task: Task) -> SearchEpisode:  # type: ignore[override]
         return SearchEpisode(self, task)
@@ -193,7 +193,7 @@ class SearchQA(WordQuestions):
         return len(make_world(self.settings).text(name)) > self.result_characters
 
     def move(self, thought: str, action: Action) -> Move:
-        """Return the expert's move, with its thought where it has thoughts."""
+        """Return a move of the expert, without the thought if `thoughts` is false."""
         return Move(thought=thought if self.thoughts else "", action=action)
 
     def reading(self, noted: str) -> Iterator[Move]:
@@ -214,8 +214,8 @@ def shared_engine(search_url: str | None, timeout: float, index: str | None) -> 
     """Return a server's client or an open index, the same for all parts of a mixture."""
     if search_url is not None:
         return Client(search_url, timeout=timeout)
-    found: Retriever = open_index(Path(os.path.expanduser(index or "")))
-    return found
+    engine: Retriever = open_index(Path(os.path.expanduser(index or "")))
+    return engine
 
 
 class SearchEpisode(Episode):
@@ -279,8 +279,8 @@ class SearchEpisode(Episode):
     def listed(self, hit: Hit) -> str:
         """Return a page's line among the results."""
         head = head_of(hit.page)
-        shown = hit.page.text[: self.env.result_characters]
-        return printable(f"{head}: {shown}" if shown else head)
+        excerpt = hit.page.text[: self.env.result_characters]
+        return printable(f"{head}: {excerpt}" if excerpt else head)
 
     def access(self, url: str) -> Step:
         """Show a page."""
@@ -296,7 +296,7 @@ class SearchEpisode(Episode):
 
 
 def head_of(page: Page) -> str:
-    """Return a page's title, and its address where that differs."""
+    """Return a page's title, and the address if different."""
     return page.title if page.url in ("", page.title) else f"{page.title} ({page.url})"
 
 

@@ -1,4 +1,4 @@
-"""An episode of sorting: what is heard, what is seen, and what it is worth."""
+"""An episode of sorting: parsing of actions, observations and rewards."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class SortingEpisode(Episode):
         return Step(legal=self.legal)
 
     def picture(self) -> str:
-        """Return the numbers at their places, each with a bar as long as its rank."""
+        """Draw each place with its number and a bar of the rank's length."""
         ranks = {place: rank for rank, place in enumerate(order_of(self.numbers), start=1)}
         width = max(len(str(number)) for number in self.numbers)
         return "\n".join(
@@ -72,11 +72,11 @@ class SortingEpisode(Episode):
         if action.kind == "answer":
             return self.judged(action.text)
         before = self.num_comparisons, self.num_swaps
-        seen = (Text(self.act(action)),)
+        observation = (Text(self.act(action)),)
         metrics = {**self.counts(*before), self.stratum: 0.0, "efficiency": 0.0}
         if is_last:
-            return Step(observation=seen, done=True, truncated=True, success=False, metrics=metrics)
-        return Step(observation=seen, legal=self.legal, metrics=metrics)
+            return Step(observation=observation, done=True, truncated=True, success=False, metrics=metrics)
+        return Step(observation=observation, legal=self.legal, metrics=metrics)
 
     def act(self, action: Action) -> str:
         """Do the action, and say in words what came of it. An unknown action is refused and does nothing."""
@@ -128,8 +128,8 @@ class SortingEpisode(Episode):
 
     def counts(self, comparisons: int, swaps: int) -> Mapping[str, float]:
         """Return what this turn adds to an episode's sums, given the counts before it."""
-        told = {"comparisons": float(self.num_comparisons - comparisons), "swaps": float(self.num_swaps - swaps)}
-        return {**told, "swaps_needed": float(self.needed)} if self.num_turns == 1 else told
+        metrics = {"comparisons": float(self.num_comparisons - comparisons), "swaps": float(self.num_swaps - swaps)}
+        return {**metrics, "swaps_needed": float(self.needed)} if self.num_turns == 1 else metrics
 
 
 def share_saved(num: int, least: int, most: int) -> float:
@@ -186,10 +186,10 @@ def place_of(letter: str) -> int:
 @lru_cache(maxsize=4096)
 def places_in(text: str, num: int) -> tuple[int, int] | None:
     """Two different places; None for anything else."""
-    said = PAIR.fullmatch(text.strip()) if len(text) <= LONGEST else None
-    if said is None:
+    match = PAIR.fullmatch(text.strip()) if len(text) <= LONGEST else None
+    if match is None:
         return None
-    a, b = place_of(said[1]), place_of(said[2])
+    a, b = place_of(match[1]), place_of(match[2])
     return (a, b) if a != b and max(a, b) < num else None
 
 
@@ -198,9 +198,9 @@ def read_order(text: str) -> list[int] | None:
 
     A text of letters alone, `B A C` or `b, a, c`, is an order too. Return None for anything else.
     """
-    said = text.strip() if len(text) <= LONGEST else ""
-    chains = CHAIN.findall(said)
-    row = chains[-1] if chains else said
+    order_text = text.strip() if len(text) <= LONGEST else ""
+    chains = CHAIN.findall(order_text)
+    row = chains[-1] if chains else order_text
     if ROW.fullmatch(row) is None or ("<" in row and ">" in row):
         return None
     places = [place_of(letter) for letter in row if letter.isalpha()]

@@ -31,7 +31,7 @@ HABITS: tuple[Habit, ...] = get_args(Habit)
 class Mind:
     """Contents of the places, their assumed order, and the compared pairs, the smaller place first."""
 
-    held: tuple[int, ...]
+    contents: tuple[int, ...]
     order: tuple[int, ...]
     comparisons: tuple[Pair, ...] = ()
 
@@ -40,18 +40,18 @@ class Mind:
         """The assumed order, with ? between neighbours that were not compared."""
         signs = ["<" if pair in self.comparisons else "?" for pair in pairwise(self.order)]
         return " ".join(
-            [letters(self.order[:1]), *(f"{sign} {letters([at])}" for sign, at in zip(signs, self.order[1:]))]
+            [letters(self.order[:1]), *(f"{sign} {letters([place])}" for sign, place in zip(signs, self.order[1:]))]
         )
 
     def after(self, op: Op) -> Mind:
         """Return the mind after an observation, which changes the order only where the order has become impossible."""
         a, b = op.first, op.second
         if op.verb == "compare":
-            known = (*self.comparisons, (a, b) if self.held[a] < self.held[b] else (b, a))
-            return replace(self, order=settle(self.order, known), comparisons=known)
+            comparisons = (*self.comparisons, (a, b) if self.contents[a] < self.contents[b] else (b, a))
+            return replace(self, order=settle(self.order, comparisons), comparisons=comparisons)
         moved = {place: place for place in self.order} | {a: b, b: a}
         return Mind(
-            held=tuple(self.held[moved[place]] for place in range(len(self.held))),
+            contents=tuple(self.contents[moved[place]] for place in range(len(self.contents))),
             order=tuple(moved[place] for place in self.order),
             comparisons=tuple((moved[low], moved[high]) for low, high in self.comparisons),
         )
@@ -76,8 +76,8 @@ def wander(task: Task, rng: Random, *, orders: float, by_habit: bool) -> Iterato
 
 def two_places(habit: Habit, mind: Mind, rng: Random) -> Pair:
     """Draw a pair that suits the habit; any pair if none does."""
-    found = suiting(habit, mind)
-    a, b = rng.sample(rng.choice(found) if found else mind.order, 2)
+    pairs = suiting(habit, mind)
+    a, b = rng.sample(rng.choice(pairs) if pairs else mind.order, 2)
     return a, b
 
 

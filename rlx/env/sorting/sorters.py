@@ -174,14 +174,14 @@ def optimum(num: int) -> Generator[Op, bool, Order]:
 
 
 def settle(order: Sequence[int], pairs: Sequence[tuple[int, int]]) -> Order:
-    """An order that has the first of each pair before the second, and else is as this one: always the first of it that
-    none of those that are left must stand before."""
-    left, found = list(order), list[int]()
+    """Return the order changed so that the first of each pair stands before the second. The next place is always the
+    first remaining place in the old order without a remaining predecessor."""
+    left, new_order = list(order), list[int]()
     while left:
         free = next(place for place in left if not any(b == place and a in left for a, b in pairs))
-        found.append(free)
+        new_order.append(free)
         left.remove(free)
-    return tuple(found)
+    return tuple(new_order)
 
 
 @cache
@@ -203,21 +203,21 @@ def orders_with(num: int) -> dict[tuple[int, int], int]:
 @cache
 def best_comparison(num: int, left: int) -> tuple[int, tuple[int, int]]:
     """Find the best decision tree over the orders that are left: its summed comparisons, and its first comparison."""
-    found: dict[tuple[int, int], int] = {}
+    costs: dict[tuple[int, int], int] = {}
     for pair, smaller in orders_with(num).items():
         below, above = left & smaller, left & ~smaller
         if below and above:
             several = [half for half in (below, above) if half & (half - 1)]
-            found[pair] = left.bit_count() + sum(best_comparison(num, half)[0] for half in several)
-    first = min(found, key=found.__getitem__)
-    return found[first], first
+            costs[pair] = left.bit_count() + sum(best_comparison(num, half)[0] for half in several)
+    first = min(costs, key=costs.__getitem__)
+    return costs[first], first
 
 
 # What they cost.
 
 
 def run(sorter: Sorter, order: Sequence[int]) -> Iterator[Op]:
-    """All that a sorter does where that is the order."""
+    """Yield all operations of a sorter on numbers of this order."""
     numbers = [order.index(place) for place in range(len(order))]
     ops = sorter(len(order))
     op = next(ops, None)
@@ -244,7 +244,7 @@ def cost(sorter: Sorter, order: Sequence[int]) -> OpCounts:
 def average(sorter: Sorter, num: int) -> tuple[float, float]:
     """Swaps and comparisons over all n! orders."""
     costs = [cost(sorter, order) for order in permutations(range(num))]
-    return sum(one.swaps for one in costs) / len(costs), sum(one.comparisons for one in costs) / len(costs)
+    return sum(totals.swaps for totals in costs) / len(costs), sum(totals.comparisons for totals in costs) / len(costs)
 
 
 SORTERS: dict[str, Sorter] = {

@@ -181,10 +181,10 @@ class Sorting(Environment):
     def describe(self, kind: Kind, numbers: Sequence[int], pair: Sequence[int] = ()) -> Task:
         turns = None if self.spare_turns is None else most_turns(kind, len(numbers)) + self.spare_turns
         limit = "" if turns is None else f" You have {turns} turns."
-        told = ask(kind, len(numbers), pair) + (f" {RULES[kind]}{limit}" if self.explain else "")
+        prompt = ask(kind, len(numbers), pair) + (f" {RULES[kind]}{limit}" if self.explain else "")
         return Task(
             id=f"{kind}{letters(pair, '')}/{','.join(map(str, numbers))}",
-            prompt=(Text(told),),
+            prompt=(Text(prompt),),
             data={"kind": kind, "numbers": list(numbers), "pair": list(pair), "max_turns": turns},
         )
 
@@ -232,12 +232,12 @@ RULES = {
 
 
 def ask(kind: Kind, num: int, pair: Sequence[int]) -> str:
-    there = f"Hidden numbers stand in {letters(range(num))}."
+    introduction = f"Hidden numbers stand in {letters(range(num))}."
     if kind == "sort":
-        return f"{there} Sort them, the smallest into A, and end with {letters(range(num), ' < ')}."
+        return f"{introduction} Sort them, the smallest into A, and end with {letters(range(num), ' < ')}."
     if kind == "order":
-        return f"{there} Say their order, the smallest first, as {letters(range(num), ' < ')}."
-    return f"{there} Say the order of {letters(pair, ' and ')}, the smaller first, as {letters(pair, ' < ')}."
+        return f"{introduction} Say their order, the smallest first, as {letters(range(num), ' < ')}."
+    return f"{introduction} Say the order of {letters(pair, ' and ')}, the smaller first, as {letters(pair, ' < ')}."
 
 
 @cache

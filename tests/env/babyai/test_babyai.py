@@ -377,7 +377,7 @@ def test_a_box_lies_behind_a_locked_door_and_its_key_before() -> None:
         start = layout_of(task.data)
         assert start.door is not None
         own = start.agent[0] // DOOR_X
-        *near, box = start.things
+        *near, box = start.objects
         assert start.targets == (box[:2],)
         assert box[1] == "box"
         assert box[2] // DOOR_X == 1 - own
@@ -526,7 +526,7 @@ def test_impossible_values_are_refused(keys: dict[str, Any], place: str) -> None
 
 def test_distractors_that_do_not_fit_are_refused() -> None:
     with raises_naming(ValueError, "env:", "GoTo", "num_distractors=36"):
-        draw_layout(Random(0), "GoTo", 36, held_out=False)
+        draw_layout(Random(0), "GoTo", 36, is_test=False)
 
 
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,7 +110,7 @@ def test_signs_are_read_as_models_write_them(text: str, read: str) -> None:
 
 @given(st.integers(0, 10**6), st.sampled_from(FORMS), st.fractions(-(10**6), 10**6, max_denominator=1000))
 def test_a_side_counts_by_its_value(seed: int, form: str, other: Fraction) -> None:
-    made = random_candidate(NUMBERS, Random(seed), whole=True)
+    made = random_candidate(NUMBERS, Random(seed), exact=True)
     target = Fraction(made.value)
     assert solves(form.format(made.text), NUMBERS, target)
     for equation in (f"{made.text} = {other}", f"{other} = {made.text}"):

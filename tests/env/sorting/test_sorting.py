@@ -378,7 +378,7 @@ def test_a_habit_takes_what_it_is_for_and_any_two_where_there_is_none(
     order: list[int], asked: set[Any], rng: Any
 ) -> None:
     known = tuple((a, b) for a, b in asked if order.index(a) < order.index(b))
-    mind = Mind(held=(1, 2, 3, 4, 5), order=tuple(order), comparisons=known)
+    mind = Mind(contents=(1, 2, 3, 4, 5), order=tuple(order), comparisons=known)
     near = set(pairwise(order))
     suits = {"any": set(), "near": near, "guessed": near - {*known}, "known": near & {*known}}
     for habit in HABITS:
