@@ -195,7 +195,7 @@ def measure_attention(row: Row) -> Row:
     until = torch.full((length,), length, dtype=torch.int32)
     parts = {name: part.cuda() for name, part in blocks(until).items()}
     position = torch.arange(length, dtype=torch.int32)
-    mask = block_mask(Sight(until_T=until.cuda(), position_T=position.cuda(), **parts), None)
+    mask = block_mask(Sight(end_T=until.cuda(), position_T=position.cuda(), **parts), None)
     rule = Rule(scaling=size**-0.5)
     torch.manual_seed(0)
 

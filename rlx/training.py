@@ -168,7 +168,7 @@ def open_pipeline(
         algo = recall(run.algo, execution.progress.memory)
         return partial(sample_turns, player, algo.sample, tasks(step), algo.num_turns)
 
-    rollouts = Pipeline(launch, staleness=staleness, last=run.steps, kept=played)
+    rollouts = Pipeline(launch, staleness=staleness, last=run.steps, restored=played)
     execution.ahead = rollouts.wait
     try:
         yield rollouts

@@ -38,10 +38,10 @@ def a2c(
         lam: Lambda of GAE over turns.
         value_weight: Weight of the critic's squared error.
     """
-    of_critic = value_loss(value_weight=value_weight)
+    critic_loss = value_loss(value_weight=value_weight)
 
     def token_loss(loss: PolicyLoss) -> TokenLoss:
-        return sum_losses(policy_loss(policy_gradient(), loss), of_critic)
+        return sum_losses(policy_loss(policy_gradient(), loss), critic_loss)
 
     return Algorithm(
         sample=independent(num_samples),

@@ -97,22 +97,22 @@ def by_surprise(credit: Credit, weight: float, eps: float = 1e-6) -> Credit:
     """Multiply each token's advantage by 1 + weight * z(-log p), z over the sampled tokens of its task."""
 
     def weigh(rows: Rows) -> Credited:
-        found = credit(rows)
-        of_task: dict[int, list[float]] = defaultdict(list)
+        credited = credit(rows)
+        surprises: dict[int, list[float]] = defaultdict(list)
         for group, logp in zip(rows.group, rows.logp, strict=True):
-            of_task[group] += [-one for one in logp]
-        z = {group: iter(standardise("sample", eps)(values)) for group, values in of_task.items()}
+            surprises[group] += [-log_prob for log_prob in logp]
+        z = {group: iter(standardise("sample", eps)(values)) for group, values in surprises.items()}
         factors = [
             [1 + weight * next(z[group]) for _ in logp] for group, logp in zip(rows.group, rows.logp, strict=True)
         ]
-        return replace(found, advantage=PerToken(list(map(multiply, found.advantage.values, factors))))
+        return replace(credited, advantage=PerToken(list(map(multiply, credited.advantage.values, factors))))
 
     return weigh
 
 
-def multiply(own: float | Sequence[float], factors: Sequence[float]) -> list[float]:
+def multiply(advantage: float | Sequence[float], factors: Sequence[float]) -> list[float]:
     """Multiply a row's advantage, or that of each token, by factors of tokens."""
-    values = own if isinstance(own, Sequence) else [own] * len(factors)
+    values = advantage if isinstance(advantage, Sequence) else [advantage] * len(factors)
     return [value * factor for value, factor in zip(values, factors, strict=True)]
 
 

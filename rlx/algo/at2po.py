@@ -102,14 +102,14 @@ def backed_up_values(values: Backup, advantage: Advantage, num_leaves: int = 0, 
         root = backup.root_values(forest, value, weigh)
         gain = backup.minus(value, backup.parent_values(forest, value, root))
         lead = backup.minus(value, [root[rows.group[edge.row]] for edge in forest.edges])
-        found = {
+        advantages = {
             "value": value,
             "parent": gain,
             "root": lead,
             "both": [*map(sum, zip(gain, lead, strict=True))],
             "leaf": backup.leaf_means(forest, z, copies),
         }[advantage]
-        done = backup.credit_edges(forest, found, backup.num_copies(forest, copies))
+        done = backup.credit_edges(forest, advantages, backup.num_copies(forest, copies))
         return backup.with_duplicates(done, copies) if num_leaves else done
 
     return credit
@@ -123,7 +123,7 @@ def weights_of(forest: backup.Forest, values: Backup, copies: Mapping[int, int])
     def weigh(edges: Sequence[int]) -> list[float]:
         if values == "leaf_mean":
             return [leaves[edge] for edge in edges]
-        of = backup.softmax([surprise[edge] if values == "child_softmax" else 0.0 for edge in edges])
-        return [weight * times.get(edge, 1) for weight, edge in zip(of, edges, strict=True)]
+        weights = backup.softmax([surprise[edge] if values == "child_softmax" else 0.0 for edge in edges])
+        return [weight * times.get(edge, 1) for weight, edge in zip(weights, edges, strict=True)]
 
     return weigh

@@ -51,11 +51,11 @@ class Forest:
     @property
     def siblings(self) -> Mapping[tuple[int, int], list[int]]:
         """The edges with a leaf below them that leave each state: by group, and the edge before it or -1."""
-        found: dict[tuple[int, int], list[int]] = defaultdict(list)
+        edge_numbers: dict[tuple[int, int], list[int]] = defaultdict(list)
         for number, edge in enumerate(self.edges):
             if self.below[number]:
-                found[self.rows.group[edge.row], edge.parent].append(number)
-        return found
+                edge_numbers[self.rows.group[edge.row], edge.parent].append(number)
+        return edge_numbers
 
 
 def forest_of(rows: Rows, *, with_spare: bool = False) -> Forest:
@@ -120,9 +120,9 @@ def sampled_before(forest: Forest, edge: Edge) -> int:
 
 
 def leaf_returns(forest: Forest) -> Leaves:
-    """Return of each leaf's episode, with what it earned in turns that it replays."""
-    found = trajectory_returns(forest.rows)
-    return {trajectory: found[trajectory] for trajectory in forest.leaf}
+    """Return each leaf's episode return, including rewards of replayed turns."""
+    returns = trajectory_returns(forest.rows)
+    return {trajectory: returns[trajectory] for trajectory in forest.leaf}
 
 
 def groups_of(forest: Forest) -> Mapping[int, int]:
@@ -135,19 +135,23 @@ def copies_of_last(forest: Forest, num_leaves: int) -> dict[int, int]:
     leaves: dict[int, list[int]] = defaultdict(list)
     for trajectory, group in groups_of(forest).items():
         leaves[group].append(trajectory)
-    return {max(of): 1 + num_leaves - len(of) for of in leaves.values() if len(of) < num_leaves}
+    return {
+        max(trajectories): 1 + num_leaves - len(trajectories)
+        for trajectories in leaves.values()
+        if len(trajectories) < num_leaves
+    }
 
 
 def trees_of(rows: Rows) -> dict[int, int]:
-    """Return the tree of each trajectory: the one that was begun afresh and that it left, directly or not."""
+    """Map each trajectory to the root of its tree: the fresh episode at the end of its chain of parents."""
     left = {rows.trajectory[row]: rows.trajectory[fork] for row, fork in enumerate(rows.fork) if fork >= 0}
-    found: dict[int, int] = {}
+    trees: dict[int, int] = {}
     for trajectory in dict.fromkeys(rows.trajectory):
         root = trajectory
         while root in left:
             root = left[root]
-        found[trajectory] = root
-    return found
+        trees[trajectory] = root
+    return trees
 
 
 def beside(values: Leaves, cells: Mapping[int, Hashable], compare: Compare, copies: Mapping[int, int] = {}) -> Leaves:
@@ -155,10 +159,10 @@ def beside(values: Leaves, cells: Mapping[int, Hashable], compare: Compare, copi
     members: dict[Hashable, list[int]] = defaultdict(list)
     for trajectory in values:
         members[cells[trajectory]] += [trajectory] * copies.get(trajectory, 1)
-    found: dict[int, float] = {}
-    for of in members.values():
-        found |= dict(zip(of, compare([values[one] for one in of]), strict=True))
-    return found
+    compared: dict[int, float] = {}
+    for trajectories in members.values():
+        compared |= dict(zip(trajectories, compare([values[leaf] for leaf in trajectories]), strict=True))
+    return compared
 
 
 def add_leaves(*parts: Leaves) -> Leaves:
@@ -170,7 +174,10 @@ def leaf_means(forest: Forest, values: Leaves, copies: Mapping[int, int] = {}) -
     """V(e) = mean of the values of the leaves below; 0 of an edge without any."""
     weight = {trajectory: copies.get(trajectory, 1) for trajectory in values}
     return [
-        sum(weight[one] * values[one] for one in below) / sum(weight[one] for one in below) if below else 0.0
+        sum(weight[trajectory] * values[trajectory] for trajectory in below)
+        / sum(weight[trajectory] for trajectory in below)
+        if below
+        else 0.0
         for below in forest.below
     ]
 
@@ -190,7 +197,7 @@ def back_up(forest: Forest, values: Leaves, weigh: Weigh) -> list[float]:
 def weigh_siblings(edges: Sequence[int], value: Sequence[float], weigh: Weigh) -> float:
     """Return the weighted mean of the values of sibling edges."""
     weights = weigh(edges)
-    return sum(w * value[one] for w, one in zip(weights, edges, strict=True)) / sum(weights)
+    return sum(w * value[edge] for w, edge in zip(weights, edges, strict=True)) / sum(weights)
 
 
 def parent_values(forest: Forest, value: Sequence[float], root: Mapping[int, float]) -> list[float]:
@@ -201,11 +208,11 @@ def parent_values(forest: Forest, value: Sequence[float], root: Mapping[int, flo
 
 def root_values(forest: Forest, value: Sequence[float], weigh: Weigh) -> dict[int, float]:
     """Return the value of the start of each group; 0 of one without leaves."""
-    found = dict.fromkeys(forest.rows.group, 0.0)
+    roots = dict.fromkeys(forest.rows.group, 0.0)
     for (group, parent), edges in forest.siblings.items():
         if parent < 0:
-            found[group] = weigh_siblings(edges, value, weigh)
-    return found
+            roots[group] = weigh_siblings(edges, value, weigh)
+    return roots
 
 
 def minus(values: Sequence[float], others: Sequence[float]) -> list[float]:
@@ -221,22 +228,22 @@ def edge_surprises(forest: Forest) -> list[float]:
     """-1/T sum over t of log p(y_t) of each edge; 0 where the rows have no log-probs."""
 
     def of(edge: Edge) -> float:
-        own = forest.rows.logp[edge.row][edge.first : edge.first + edge.num_tokens] if forest.rows.logp else ()
-        return -sum(own) / len(own) if own else 0.0
+        log_probs = forest.rows.logp[edge.row][edge.first : edge.first + edge.num_tokens] if forest.rows.logp else ()
+        return -sum(log_probs) / len(log_probs) if log_probs else 0.0
 
     return [of(edge) for edge in forest.edges]
 
 
 def num_copies(forest: Forest, copies: Mapping[int, int] = {}) -> list[float]:
     """Return the number of leaves below each edge, copies counted: its multiplicity if it is trained with each."""
-    return [float(sum(copies.get(one, 1) for one in below)) for below in forest.below]
+    return [float(sum(copies.get(trajectory, 1) for trajectory in below)) for below in forest.below]
 
 
 def credit_edges(forest: Forest, advantage: Sequence[float], multiplicity: Sequence[float]) -> Credited:
     """Give each edge its advantage and the number of times that it counts; what counts 0 times is not kept."""
     worth, copies = spread(forest, advantage), spread(forest, multiplicity)
-    kept = spread(forest, [float(num > 0) for num in multiplicity])
-    return Credited(advantage=worth, multiplicity=copies, keep=kept, metrics=figures(forest, multiplicity))
+    keep = spread(forest, [float(num > 0) for num in multiplicity])
+    return Credited(advantage=worth, multiplicity=copies, keep=keep, metrics=figures(forest, multiplicity))
 
 
 def with_duplicates(credited: Credited, copies: Mapping[int, int]) -> Credited:
@@ -248,8 +255,8 @@ def spread(forest: Forest, values: Sequence[float]) -> PerRow | PerToken:
     """Return values of edges as one of each row, or of each token where a row has several edges."""
     num = len(forest.rows.turn)
     if len(values) == num:
-        found = dict(zip((edge.row for edge in forest.edges), values, strict=True))
-        return PerRow([found[row] for row in range(num)])
+        values_by_row = dict(zip((edge.row for edge in forest.edges), values, strict=True))
+        return PerRow([values_by_row[row] for row in range(num)])
     tokens: list[list[float]] = [[] for _ in range(num)]
     for edge, value in zip(forest.edges, values, strict=True):
         tokens[edge.row] += [value] * edge.num_tokens
@@ -265,7 +272,7 @@ def figures_of_rows(rows: Rows, keep: Sequence[bool]) -> dict[str, float]:
 def figures(forest: Forest, multiplicity: Sequence[float]) -> dict[str, float]:
     """Return the figures of trees, and the mean multiplicity of a sampled token, which is 1 if each is trained once."""
     states = states_of(forest.rows)
-    of = edges_of(states)
+    edges = edges_of(states)
     total = sum(num * edge.num_tokens for num, edge in zip(multiplicity, forest.edges, strict=True))
-    found = tree_figures(forest.rows, [len(of[state]) for state in states])
-    return {**found, "tree/copies": total / max(1, sum(edge.num_tokens for edge in forest.edges))}
+    metrics = tree_figures(forest.rows, [len(edges[state]) for state in states])
+    return {**metrics, "tree/copies": total / max(1, sum(edge.num_tokens for edge in forest.edges))}

@@ -32,8 +32,8 @@ class Outcomes:
     mean_turns: float
     """Mean number of turns of the right ones."""
 
-    def is_right(self, one: Trajectory) -> bool:
-        return one.reward >= self.threshold
+    def is_right(self, episode: Trajectory) -> bool:
+        return episode.reward >= self.threshold
 
     @property
     def is_mixed(self) -> bool:
@@ -43,14 +43,14 @@ class Outcomes:
 
 def outcomes_of(episodes: Sequence[Trajectory], threshold: float) -> Outcomes:
     """Return the share of right episodes, and their mean number of turns."""
-    right = [len(one.turns) for one in episodes if one.reward >= threshold]
+    right = [len(episode.turns) for episode in episodes if episode.reward >= threshold]
     return Outcomes(threshold, len(right) / max(1, len(episodes)), sum(right) / max(1, len(right)))
 
 
-def turns_back(one: Trajectory, task: Outcomes) -> list[int]:
+def turns_back(episode: Trajectory, task: Outcomes) -> list[int]:
     """Return how many of the last turns each try takes again, by the first rule that holds."""
-    right, p = task.is_right(one), task.share
-    if task.is_mixed and right and len(one.turns) - task.mean_turns >= LEAST_MARGIN:
+    right, p = task.is_right(episode), task.share
+    if task.is_mixed and right and len(episode.turns) - task.mean_turns >= LEAST_MARGIN:
         return [2] * 5
     if p == 1:
         return [1]
@@ -59,18 +59,18 @@ def turns_back(one: Trajectory, task: Outcomes) -> list[int]:
     return [1, 1, 2, 2] if p <= 0.75 or not right else []
 
 
-def contrasts(one: Trajectory, branch: Trajectory, task: Outcomes) -> bool:
+def contrasts(episode: Trajectory, branch: Trajectory, task: Outcomes) -> bool:
     """Tell whether a branch crosses the threshold, or is right in another number of turns where outcomes are mixed."""
     if branch.status == "error":
         return False
-    if task.is_right(one) != task.is_right(branch):
+    if task.is_right(episode) != task.is_right(branch):
         return True
-    return task.is_mixed and task.is_right(one) and len(one.turns) != len(branch.turns)
+    return task.is_mixed and task.is_right(episode) and len(episode.turns) != len(branch.turns)
 
 
-def is_sound(one: Trajectory) -> bool:
+def is_sound(episode: Trajectory) -> bool:
     """Tell whether an episode ended by itself with a turn that was valid."""
-    return one.status == "done" and not one.turns[-1].is_invalid
+    return episode.status == "done" and not episode.turns[-1].is_invalid
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ def until_contrast(num_samples: int, threshold: float) -> Sampler:
     def grow(context: SamplerContext) -> Growth:
         played: list[Trajectory] = list((yield [Start(task=context.task, sample=i) for i in range(num_samples)]))
         task = outcomes_of(usable(played), threshold)
-        chains = [Chain(one, turns_back(one, task)) for one in usable(played) if is_sound(one)]
+        chains = [Chain(episode, turns_back(episode, task)) for episode in usable(played) if is_sound(episode)]
         spare: set[int] = set()
         while chains := [chain for chain in chains if chain.backs]:
             starts = [

@@ -82,18 +82,20 @@ def base_and_branches(base: Base, eps: float = 1e-6) -> Credit:
 
     def credit(rows: Rows) -> Credited:
         pairs = branches_of(rows)
-        reward = {one.trajectory: one.reward for pair in pairs.values() for one in pair}
-        group = {one.trajectory: rows.group[one.rows[0]] for pair in pairs.values() for one in pair}
+        reward = {branch.trajectory: branch.reward for pair in pairs.values() for branch in pair}
+        group = {branch.trajectory: rows.group[branch.rows[0]] for pair in pairs.values() for branch in pair}
         split = {root: split_turn(pair) for root, pair in pairs.items()}
         bases = {root: reward_of(base, pair) for root, pair in pairs.items() if split[root] > 0}
-        of_base, of_branch = (beside(values, group, compare) for values in (bases, reward))
+        base_advantages, branch_advantages = (beside(values, group, compare) for values in (bases, reward))
         advantage, keep = [0.0] * len(rows.turn), [False] * len(rows.turn)
         for root, pair in pairs.items():
-            for one in pair:
-                limit = 0.0 if one is worse_of(pair) else inf
-                for row in one.rows:
+            for branch in pair:
+                limit = 0.0 if branch is worse_of(pair) else inf
+                for row in branch.rows:
                     is_base = rows.turn[row] < split[root]
-                    advantage[row] = of_base[root] if is_base else min(limit, of_branch[one.trajectory])
+                    advantage[row] = (
+                        base_advantages[root] if is_base else min(limit, branch_advantages[branch.trajectory])
+                    )
                     keep[row] = True
         return Credited(advantage=PerRow(advantage), keep=PerRow(keep), metrics=figures_of_rows(rows, keep))
 
@@ -116,28 +118,30 @@ class Branch:
 def branches_of(rows: Rows) -> dict[int, list[Branch]]:
     """Return each fresh episode with its kept branches, by the number of the episode."""
     returns, trees = trajectory_returns(rows), trees_of(rows)
-    found: dict[int, list[Branch]] = defaultdict(list)
+    branches: dict[int, list[Branch]] = defaultdict(list)
     for episode in by_trajectory(rows):
         if rows.spare and rows.spare[episode[0]]:
             continue
-        one = rows.trajectory[episode[0]]
+        number = rows.trajectory[episode[0]]
         first, num_turns = rows.turn[episode[0]], rows.turn[episode[-1]] + 1
-        found[trees[one]].append(Branch(one, episode, first, num_turns, returns[one], is_fork=trees[one] != one))
-    return found
+        branches[trees[number]].append(
+            Branch(number, episode, first, num_turns, returns[number], is_fork=trees[number] != number)
+        )
+    return branches
 
 
 def split_turn(pair: Sequence[Branch]) -> int:
     """Return the first turn after the base: where a branch left, or two turns before the end."""
-    return min([one.first for one in pair if one.is_fork], default=max(0, pair[0].num_turns - 2))
+    return min([branch.first for branch in pair if branch.is_fork], default=max(0, pair[0].num_turns - 2))
 
 
 def reward_of(base: Base, pair: Sequence[Branch]) -> float:
-    rewards = [one.reward for one in pair]
+    rewards = [branch.reward for branch in pair]
     return max(rewards) if base == "max" else sum(rewards) / len(rewards)
 
 
 def worse_of(pair: Sequence[Branch]) -> Branch | None:
     """Return the branch with the lower reward, or with more turns; None where nothing contrasts."""
-    worst = min(pair, key=lambda one: (one.reward, -one.num_turns))
-    same = all((one.reward, one.num_turns) == (worst.reward, worst.num_turns) for one in pair)
+    worst = min(pair, key=lambda branch: (branch.reward, -branch.num_turns))
+    same = all((branch.reward, branch.num_turns) == (worst.reward, worst.num_turns) for branch in pair)
     return None if same else worst

@@ -92,8 +92,8 @@ def tree_outcome(update: Update, merge: bool = False, eps: float = 1e-6) -> Cred
         is_trained = [update == "all" or num > 1 for num in siblings]
         copies = [num * trained for num, trained in zip(num_copies(forest), is_trained, strict=True)]
         below = leaves_of_states(forest) if merge else forest.below
-        found = credit_edges(forest, leaf_means(replace(forest, below=below), leaves), copies)
-        return without_gainless(found) if merge and update == "critical" else found
+        credited = credit_edges(forest, leaf_means(replace(forest, below=below), leaves), copies)
+        return without_gainless(credited) if merge and update == "critical" else credited
 
     return dropping_equal(credit)
 

@@ -65,7 +65,7 @@ def by_coin(
         refuse("num_samples", num_samples, f"an integer from num_fresh={num_fresh}")
 
     wanted = NUM_LIKELIEST if uncertainty == "top10" else 0
-    measure = partial(uncertainties, num_ids=num_ids, of=uncertainty)
+    measure = partial(uncertainties, num_ids=num_ids, uncertainty=uncertainty)
 
     def grow(context: SamplerContext) -> Growth:
         def fresh(first: int, end: int) -> list[Start]:
@@ -75,20 +75,20 @@ def by_coin(
         if budget is not None:
             more = fresh(1, min(num_samples, budget(measure(played[0]))))
             played += (yield more) if more else []
-        live = [Source(one, 0) for one in usable(played)]
+        live = [Source(episode, 0) for episode in usable(played)]
         while len(played) < num_samples:
             flips = [context.rng.random() < chance(gain(source, measure), source.streak) for source in live]
             room = num_samples - len(played)
             forked = [source for source, is_heads in zip(live, flips) if is_heads and source.goes_on][:room]
             starts = [
-                replace(leave(one.episode, sample=len(played) + i, turn=one.turn + 1), entropy_of=wanted)
-                for i, one in enumerate(forked)
+                replace(leave(source.episode, sample=len(played) + i, turn=source.turn + 1), entropy_of=wanted)
+                for i, source in enumerate(forked)
             ]
             live = [source.pass_turn(source in forked) for source in live if source.goes_on]
             if starts or not live:
                 more = yield starts or fresh(len(played), len(played) + 1)
                 played += more
-                live += [Source(one, first_sampled(one)) for one in usable(more)]
+                live += [Source(episode, first_sampled(episode)) for episode in usable(more)]
         return Group(task=context.task, trajectories=tuple(played))
 
     def turns_of_forks(turns: int) -> float:
@@ -104,23 +104,23 @@ def by_coin(
     )
 
 
-def uncertainties(one: Trajectory, num_ids: int, of: Uncertainty) -> list[float]:
+def uncertainties(episode: Trajectory, num_ids: int, uncertainty: Uncertainty) -> list[float]:
     """H of each turn that the episode sampled: the sum of its first tokens' uncertainty, over log(num_ids)."""
-    turns = [turn.completion for turn in one.turns[first_sampled(one) :]]
-    return [sum(of_tokens(done, of)) / math.log(num_ids) for done in turns]
+    turns = [turn.completion for turn in episode.turns[first_sampled(episode) :]]
+    return [sum(of_tokens(done, uncertainty)) / math.log(num_ids) for done in turns]
 
 
-def of_tokens(done: Completion, of: Uncertainty) -> list[float]:
+def of_tokens(done: Completion, uncertainty: Uncertainty) -> list[float]:
     """Return the uncertainty of the first tokens of a turn."""
-    if of == "surprise":
+    if uncertainty == "surprise":
         return [-logp for logp in done.logprobs[:NUM_TOKENS]]
     return [watched[-1] for watched in done.watched[:NUM_TOKENS]]
 
 
 def gain(source: Source, measure: Callable[[Trajectory], Sequence[float]]) -> float:
     """Return the uncertainty of a turn less that of the first turn that its episode sampled."""
-    of = measure(source.episode)
-    return of[source.turn - first_sampled(source.episode)] - of[0]
+    uncertainties_of_turns = measure(source.episode)
+    return uncertainties_of_turns[source.turn - first_sampled(source.episode)] - uncertainties_of_turns[0]
 
 
 def even_turns(num_live: float, num_forks: float, turns: int) -> float:

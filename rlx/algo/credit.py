@@ -1,9 +1,9 @@
 """Worth of each decision: functions from the rows of a whole batch to `Credited`.
 
-An advantage is two choices. A turn is credited with its whole episode's return R, or with a discount `gamma` with its
-return-to-go: what it and the turns after it earned. Tool costs are part of each turn's reward already. That is compared
-with nothing, the others of its group, the whole batch, or a critic's values (`gae.py`). Groups are sets of episodes on
-one task; one whose episodes all earned the same gets zeros.
+An advantage is two choices. The first is the credit of a turn: its episode's return R, or with a discount `gamma` the
+return-to-go, the sum of rewards from this turn on. Tool costs are part of each turn's reward already. The second is the
+baseline: none, the other episodes of the group, the batch, or a critic's values (`gae.py`). A group is a set of
+episodes on one task; a group with equal returns gets zeros.
 Sums run in Python floats: a few hundred numbers, exact in the same order everywhere, and no torch at import.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Scale = Literal["none", "std"]
 Deviation = Literal["population", "sample"]
 Among = Literal["batch", "turn"]
-"""Turns of a batch that are compared: all, or those of one number in their episodes."""
+"""Turns of a batch that are compared: all turns, or turns with the same index in their episodes."""
 
 NOTHING = 1e-9
 """Advantage that counts as none: what rounding leaves of equal returns."""
@@ -61,41 +61,40 @@ def returns_to_go(rows: Rows, gamma: float) -> list[float]:
 
     A fork's rows begin with the turn it left, so what it replays is in none of them, and its parent's are its own.
     """
-    found = list(rows.reward)
+    returns = list(rows.reward)
     for episode in by_trajectory(rows):
         for later, row in pairwise(reversed(episode)):
-            found[row] += gamma * found[later]
-    return found
+            returns[row] += gamma * returns[later]
+    return returns
 
 
 def worth(rows: Rows, gamma: float | None) -> list[float]:
     """Return the credit of each row: its episode's return, or with a discount its own return-to-go."""
     if gamma is not None:
         return returns_to_go(rows, gamma)
-    of_trajectory = trajectory_returns(rows)
-    return [of_trajectory[trajectory] for trajectory in rows.trajectory]
+    returns = trajectory_returns(rows)
+    return [returns[trajectory] for trajectory in rows.trajectory]
 
 
 def compare_members(
     values: Iterable[float], cells: Iterable[Hashable], members: Iterable[int], compare: Compare
 ) -> Credited:
-    """One advantage a row: its member's value beside those of its cell's other members, each of whom counts once."""
-    at = list(zip(cells, members, strict=True))
-    of_cell: dict[Hashable, dict[int, float]] = defaultdict(dict)
-    for value, (cell, member) in zip(values, at, strict=True):
-        of_cell[cell][member] = value
-    for cell, found in of_cell.items():
-        of_cell[cell] = dict(zip(found, compare(list(found.values())), strict=True))
-    return per_row([of_cell[cell][member] for cell, member in at])
+    """Compare values within each cell, where each member counts once; return one advantage per row."""
+    places = list(zip(cells, members, strict=True))
+    members_of_cell: dict[Hashable, dict[int, float]] = defaultdict(dict)
+    for value, (cell, member) in zip(values, places, strict=True):
+        members_of_cell[cell][member] = value
+    for cell, members_of in members_of_cell.items():
+        members_of_cell[cell] = dict(zip(members_of, compare(list(members_of.values())), strict=True))
+    return per_row([members_of_cell[cell][member] for cell, member in places])
 
 
 def within_groups(compare: Compare, gamma: float | None) -> Credit:
     """A group's episodes beside each other: their returns, or with a discount turn by turn the returns-to-go of those
     that got so far.
 
-    So a good first try is compared with first tries, and a fifth with what fifth tries still earn; those that ended
-    before say nothing of that. An episode that is alone at a turn is like one alone in its group: nothing shows what
-    another would have earned there, and the turn is worth 0, be its return what it may.
+    So a good first try is compared with first tries, and a fifth with fifth tries; episodes that ended before are left
+    out. A turn that only one episode of the group reached has no baseline, so its advantage is 0 for any return.
     """
     check_discounts(gamma=gamma)
 
@@ -111,12 +110,12 @@ def dropping_equal(credit: Credit, drop: bool = True) -> Credit:
     not computed, and a KL or entropy term does not see them (DAPO, arXiv:2503.14476, draws others instead)."""
 
     def drop_equal(rows: Rows) -> Credited:
-        found = credit(rows)
-        largest = [max(map(abs, own), default=0.0) for own in by_token(found.advantage)]
+        credited = credit(rows)
+        largest = [max(map(abs, advantages), default=0.0) for advantages in by_token(credited.advantage)]
         live = {rows.group[row] for row, worth in enumerate(largest) if worth > NOTHING and rows.is_sampled(row)}
         factors = [float(group in live) for group in rows.group]
-        kept = PerRow([1.0] * len(factors)) if found.keep is None else found.keep
-        return replace(found, keep=scale_values(kept, factors), selected=found.selected or kept)
+        keep = PerRow([1.0] * len(factors)) if credited.keep is None else credited.keep
+        return replace(credited, keep=scale_values(keep, factors), selected=credited.selected or keep)
 
     return drop_equal if drop else credit
 
@@ -211,8 +210,8 @@ def best_of(k: int, gamma: float | None = None) -> Credit:
         size = min(k, len(returns)) - 1
         if size == 0:
             return [0.0]
-        ranked, (ways, whole) = sorted(returns), ways_below(len(returns) - 1, size)
-        return [marginal_best(r, ranked[: bisect_left(ranked, r)], ways) / whole for r in returns]
+        ranked, (ways, num_subsets) = sorted(returns), ways_below(len(returns) - 1, size)
+        return [marginal_best(r, ranked[: bisect_left(ranked, r)], ways) / num_subsets for r in returns]
 
     return within_groups(advantages, gamma)
 
@@ -227,9 +226,9 @@ def marginal_best(value: float, lower: list[float], ways: tuple[int, ...]) -> fl
 def ways_below(num: int, size: int) -> tuple[tuple[int, ...], int]:
     """Count the subsets of `num` with `size` members whose best is the j-th, for each j, and all such subsets. Of
     numbers that no float holds, only the first 900 bits."""
-    whole = comb(num, size)
-    spare = max(0, whole.bit_length() - 900)
-    return tuple(comb(rank, size - 1) >> spare for rank in range(num)), whole >> spare
+    total = comb(num, size)
+    spare = max(0, total.bit_length() - 900)
+    return tuple(comb(rank, size - 1) >> spare for rank in range(num)), total >> spare
 
 
 def where_unsolved(credit: Credit, num_tries: int) -> Credit:
@@ -237,12 +236,15 @@ def where_unsolved(credit: Credit, num_tries: int) -> Credit:
     moves the policy less (on overtraining such tasks: arXiv:2606.15455)."""
 
     def gate(rows: Rows) -> Credited:
-        found = credit(rows)
+        credited = credit(rows)
         won: dict[int, dict[int, bool]] = defaultdict(dict)
         for group, trajectory, success in zip(rows.group, rows.trajectory, rows.success, strict=True):
             won[group][trajectory] = success
-        chance = {group: chance_unsolved(sum(of.values()), len(of), num_tries) for group, of in won.items()}
-        return replace(found, advantage=scale_values(found.advantage, [chance[group] for group in rows.group]))
+        chance = {
+            group: chance_unsolved(sum(successes.values()), len(successes), num_tries)
+            for group, successes in won.items()
+        }
+        return replace(credited, advantage=scale_values(credited.advantage, [chance[group] for group in rows.group]))
 
     return gate
 
@@ -259,7 +261,7 @@ def chance_unsolved(num_solved: int, num_seen: int, num_tries: int) -> float:
 
 
 def by_token(column: PerRow | PerToken) -> Iterable[Sequence[float]]:
-    """Return the values of each row: one for all of its tokens, or one for each."""
+    """Return the values of each row: a single value for the row, or a value per token."""
     return [[value] for value in column.values] if isinstance(column, PerRow) else column.values
 
 
@@ -267,7 +269,12 @@ def scale_values(column: PerRow | PerToken, factors: Sequence[float]) -> PerRow 
     """Each row's own times its factor."""
     if isinstance(column, PerRow):
         return PerRow([factor * value for factor, value in zip(factors, column.values, strict=True)])
-    return PerToken([[factor * value for value in own] for factor, own in zip(factors, column.values, strict=True)])
+    return PerToken(
+        [
+            [factor * value for value in token_values]
+            for factor, token_values in zip(factors, column.values, strict=True)
+        ]
+    )
 
 
 def check_discounts(**discounts: float | None) -> None:
@@ -276,10 +283,10 @@ def check_discounts(**discounts: float | None) -> None:
 
 def by_trajectory(rows: Rows) -> list[list[int]]:
     """The rows of each episode, in their order; a fork's own alone."""
-    found: dict[int, list[int]] = defaultdict(list)
+    rows_of_trajectory: dict[int, list[int]] = defaultdict(list)
     for row, trajectory in enumerate(rows.trajectory):
-        found[trajectory].append(row)
-    return list(found.values())
+        rows_of_trajectory[trajectory].append(row)
+    return list(rows_of_trajectory.values())
 
 
 def imitate(rows: Rows) -> Credited:

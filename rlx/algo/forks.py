@@ -69,7 +69,7 @@ def in_rounds(
 
 def usable(played: Sequence[Trajectory]) -> list[Trajectory]:
     """Return the episodes that may be forked: those that did not end in an error."""
-    return [one for one in played if one.status != "error" and one.turns]
+    return [episode for episode in played if episode.status != "error" and episode.turns]
 
 
 def starts_at(places: Sequence[Place], first: int) -> list[Start]:
@@ -80,31 +80,33 @@ def starts_at(places: Sequence[Place], first: int) -> list[Start]:
     ]
 
 
-def first_sampled(one: Trajectory) -> int:
+def first_sampled(episode: Trajectory) -> int:
     """Return the first turn that an episode sampled itself."""
-    return one.fork.turn if one.fork else 0
+    return episode.fork.turn if episode.fork else 0
 
 
-def new_states(one: Trajectory) -> list[Place]:
+def new_states(episode: Trajectory) -> list[Place]:
     """Return the places before each turn whose state the episode reached first; a fresh one reached the root."""
-    return [Place(one, turn) for turn in range(first_sampled(one) + (one.fork is not None), len(one.turns))]
+    return [
+        Place(episode, turn) for turn in range(first_sampled(episode) + (episode.fork is not None), len(episode.turns))
+    ]
 
 
 def root_of(played: Sequence[Trajectory]) -> dict[int, int]:
     """Return the sample that each episode's tree began with."""
-    parent = {one.sample: one.fork.parent for one in played if one.fork}
+    parent = {episode.sample: episode.fork.parent for episode in played if episode.fork}
 
     def root(sample: int) -> int:
         return root(parent[sample]) if sample in parent else sample
 
-    return {one.sample: root(one.sample) for one in played}
+    return {episode.sample: root(episode.sample) for episode in played}
 
 
 def by_tree(played: Sequence[Trajectory]) -> list[list[Trajectory]]:
     """Return the episodes of each tree, in the order of their samples."""
     trees: dict[int, list[Trajectory]] = {}
-    for one, root in zip(played, root_of(played).values(), strict=True):
-        trees.setdefault(root, []).append(one)
+    for episode, root in zip(played, root_of(played).values(), strict=True):
+        trees.setdefault(root, []).append(episode)
     return list(trees.values())
 
 
@@ -114,7 +116,7 @@ def uniform_states(num: int) -> Choose:
     def choose(played: Sequence[Trajectory], rng: Random) -> list[Place]:
         return [
             rng.choice(states)
-            for states in ([place for one in tree for place in new_states(one)] for tree in by_tree(played))
+            for states in ([place for episode in tree for place in new_states(episode)] for tree in by_tree(played))
             for _ in range(num)
         ]
 
@@ -126,14 +128,14 @@ def surest_last(num: int, penalty: float) -> Choose:
     are too few. An episode's last turn is not among them, and the root is, with a surprise of 0."""
 
     def choose(played: Sequence[Trajectory], rng: Random) -> list[Place]:
-        by_sample = {one.sample: one for one in played}
-        turns = [(one, turn) for one in played for turn in range(first_sampled(one), len(one.turns))]
+        by_sample = {episode.sample: episode for episode in played}
+        turns = [(episode, turn) for episode in played for turn in range(first_sampled(episode), len(episode.turns))]
         num_there = Counter(by_path(by_sample, *place) for place in turns)
-        inner = [(one, turn) for one, turn in turns if turn + 1 < len(one.turns)]
-        scored = [(0.0, Place(one, 0)) for one in played[:1]]
-        for one, turn in inner:
-            siblings = num_there[by_path(by_sample, one, turn)] - 1
-            scored.append((surprise(one.turns[turn].completion) - penalty * siblings, Place(one, turn)))
+        inner = [(episode, turn) for episode, turn in turns if turn + 1 < len(episode.turns)]
+        scored = [(0.0, Place(episode, 0)) for episode in played[:1]]
+        for episode, turn in inner:
+            siblings = num_there[by_path(by_sample, episode, turn)] - 1
+            scored.append((surprise(episode.turns[turn].completion) - penalty * siblings, Place(episode, turn)))
         ranked = [place for _, place in sorted(scored, key=lambda pair: -pair[0])]
         return [place for place, _ in zip(cycle(ranked), range(num))]
 
@@ -147,7 +149,7 @@ def least_likely_tokens(num: int, num_branches: int) -> Choose:
     def choose(played: Sequence[Trajectory], rng: Random) -> list[Place]:
         places = []
         for tree in by_tree(played):
-            tokens = [(logp, place) for one in tree for logp, place in sampled_tokens(one)]
+            tokens = [(logp, place) for episode in tree for logp, place in sampled_tokens(episode)]
             ranked = [place for _, place in sorted(tokens, key=lambda pair: pair[0])[:num]]
             places += [place for place in ranked for _ in range(num_branches)]
         return places
@@ -155,19 +157,24 @@ def least_likely_tokens(num: int, num_branches: int) -> Choose:
     return choose
 
 
-def sampled_tokens(one: Trajectory) -> Iterator[tuple[float, Place]]:
+def sampled_tokens(episode: Trajectory) -> Iterator[tuple[float, Place]]:
     """Yield the log-prob and the place of each token that an episode sampled, but for the first."""
-    for turn in range(first_sampled(one), len(one.turns)):
-        skip = (one.fork.num_prefix if one.fork else 0) + 1 if turn == first_sampled(one) else 0
-        for token, logp in list(enumerate(one.turns[turn].completion.logprobs))[skip:]:
-            yield logp, Place(one, turn, token)
+    for turn in range(first_sampled(episode), len(episode.turns)):
+        skip = (episode.fork.num_prefix if episode.fork else 0) + 1 if turn == first_sampled(episode) else 0
+        for token, logp in list(enumerate(episode.turns[turn].completion.logprobs))[skip:]:
+            yield logp, Place(episode, turn, token)
 
 
 def every_state(num: int, max_states: int) -> Choose:
     """Take every different state before a turn of a fresh episode, up to `max_states` of it, each `num` times."""
 
     def choose(played: Sequence[Trajectory], rng: Random) -> list[Place]:
-        places = [Place(one, turn) for one in played if not one.fork for turn in range(min(max_states, len(one.turns)))]
+        places = [
+            Place(episode, turn)
+            for episode in played
+            if not episode.fork
+            for turn in range(min(max_states, len(episode.turns)))
+        ]
         different: dict[Text, Place] = {}
         for place in places:
             different.setdefault(text_before(place.turn, place.parent.turns[place.turn]), place)
@@ -183,7 +190,7 @@ def keep_some(num: int | None) -> Finish:
     def finish(played: Sequence[Trajectory], rng: Random) -> list[Trajectory]:
         spare: set[int] = set()
         for tree in by_tree(usable(played)) if num is not None else ():
-            samples = [one.sample for one in tree]
+            samples = [episode.sample for episode in tree]
             spare |= {*samples} - {*rng.sample(samples, min(num or 0, len(samples)))}
         return leave_out(played, spare)
 
@@ -195,9 +202,9 @@ def keep_a_success(num: int | None) -> Finish:
     within(1, MANY, num_leaves=num)
 
     def finish(played: Sequence[Trajectory], rng: Random) -> list[Trajectory]:
-        samples = [one.sample for one in usable(played)]
+        samples = [episode.sample for episode in usable(played)]
         rng.shuffle(samples)
-        won = {one.sample for one in played if one.success}
+        won = {episode.sample for episode in played if episode.success}
         first = next((sample for sample in samples if sample in won), None)
         ranked = sorted(samples, key=lambda sample: sample != first)
         return leave_out(played, set() if num is None else set(ranked[num:]))
@@ -207,4 +214,4 @@ def keep_a_success(num: int | None) -> Finish:
 
 def leave_out(played: Sequence[Trajectory], spare: Container[int]) -> list[Trajectory]:
     """Mark these samples as left out."""
-    return [replace(one, spare=True) if one.sample in spare else one for one in played]
+    return [replace(episode, spare=True) if episode.sample in spare else episode for episode in played]

@@ -106,7 +106,7 @@ def graph_values(
         gains = [v - u for v, u in zip(after, before, strict=True)]
         gained = compare_members(gains, rows.group, range(len(gains)), compare).advantage.values
         parts = zip(episode_part(rows, stats, compare), among_equals(rows, penalised, compare), gained, strict=True)
-        return per_row([whole + step_weight * (state + float(gain)) for whole, state, gain in parts])
+        return per_row([episode_credit + step_weight * (state + float(gain)) for episode_credit, state, gain in parts])
 
     return credit
 
@@ -117,8 +117,8 @@ def state_values(rows: Rows, ends: Sequence[float], gamma: float) -> tuple[list[
     for episode in by_trajectory(rows):
         for left, row in enumerate(reversed(episode), 1):
             visits[rows.observation[row]].append(gamma**left * ends[row])
-    value = {seen: sum(of) / len(of) for seen, of in visits.items()}
-    before = [value[seen] for seen in rows.observation]
+    value = {observation: sum(values) / len(values) for observation, values in visits.items()}
+    before = [value[observation] for observation in rows.observation]
     after = list(ends)
     for episode in by_trajectory(rows):
         for row, following in pairwise(episode):

@@ -32,7 +32,7 @@ def gae_over_turns(*, gamma: float = 1.0, lam: float = 0.95, bootstrap: bool = T
     check_discounts(gamma=gamma, lam=lam)
 
     def credit(rows: Rows) -> Credited:
-        first = [own[0] if own else 0.0 for own in critic_values(rows)]
+        first = [values_of_row[0] if values_of_row else 0.0 for values_of_row in critic_values(rows)]
         advantages = [0.0] * len(first)
         for episode in by_trajectory(rows):
             rewards, values = ([column[row] for row in episode] for column in (rows.reward, first))
@@ -58,11 +58,11 @@ def gae_over_tokens(*, gamma: float = 1.0, lam: float = 0.95, bootstrap: bool = 
         for episode in by_trajectory(rows):
             rewards = [r for row in episode for r in at_last(rows.reward[row], len(value[row]))]
             values = [v for row in episode for v in value[row]]
-            found = iter(gae(rewards, values, value_at_end(rows, episode[-1], bootstrap), gamma, lam))
+            token_advantages = iter(gae(rewards, values, value_at_end(rows, episode[-1], bootstrap), gamma, lam))
             for row in episode:
-                advantages[row] = list(islice(found, len(value[row])))
-        returns = [[a + v for a, v in zip(*own, strict=True)] for own in zip(advantages, value, strict=True)]
-        after = returns_after(rows, [own[0] if own else nan for own in returns])
+                advantages[row] = list(islice(token_advantages, len(value[row])))
+        returns = [[a + v for a, v in zip(*columns, strict=True)] for columns in zip(advantages, value, strict=True)]
+        after = returns_after(rows, [token_returns[0] if token_returns else nan for token_returns in returns])
         return Credited(advantage=PerToken(advantages), returns=PerToken(returns), returns_after=after)
 
     return credit

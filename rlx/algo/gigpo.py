@@ -88,7 +88,9 @@ def group_in_group(gamma: float, step_weight: float, scale: Scale, stats: Episod
     def credit(rows: Rows) -> Credited:
         episode = episode_part(rows, stats, compare)
         step = among_equals(rows, returns_to_go(rows, gamma), compare)
-        return per_row([whole + step_weight * part for whole, part in zip(episode, step, strict=True)])
+        return per_row(
+            [episode_credit + step_weight * part for episode_credit, part in zip(episode, step, strict=True)]
+        )
 
     return credit
 

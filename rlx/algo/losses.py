@@ -71,7 +71,7 @@ def total(per_token: Tensor, tokens: Tokens, totals: Totals, loss: PolicyLoss) -
 
     `token`: sum / number of tokens in the batch. `sequence`: mean over a trajectory's tokens, then over trajectories.
     `constant`: sum / `constant` (a completion length), then mean over trajectories (Dr. GRPO, arXiv:2503.20783).
-    Rows that count as part of one trajectory (`Credited.counts_as`) are one: a twin and the prefix that it shares.
+    Rows with the same `Credited.counts_as` are one trajectory, such as a twin and its shared prefix.
     A token of multiplicity m (`Credited.multiplicity`) counts m times, in every sum and number of tokens.
     """
     copies = tokens.multiplicity
@@ -82,8 +82,8 @@ def total(per_token: Tensor, tokens: Tokens, totals: Totals, loss: PolicyLoss) -
         case "constant":
             return per_token.sum() / (loss.constant * totals.num_trajectories)
         case "sequence":
-            own = tokens.trajectory
-            length = own.bincount(copies)[own] if tokens.length is None else tokens.length
+            trajectory = tokens.trajectory
+            length = trajectory.bincount(copies)[trajectory] if tokens.length is None else tokens.length
             return (per_token / length).sum() / totals.num_trajectories
 
 
@@ -197,8 +197,8 @@ def adapted_weight(weight: float, kl: float, target: float, rate: float) -> floa
     return weight * (1 + rate * max(-0.2, min(0.2, kl / target - 1)))
 
 
-def adaptive_kl(loss: PolicyLoss, made: Callable[[PolicyLoss], TokenLoss]) -> Memory | None:
-    """Return the memory that adapts `loss.kl` after every step that learned; `made` makes the algorithm's loss with it.
+def adaptive_kl(loss: PolicyLoss, make_loss: Callable[[PolicyLoss], TokenLoss]) -> Memory | None:
+    """Return the memory that adapts `loss.kl` after every step that learned; `make_loss` makes the loss with this KL.
     None without `kl_target`."""
     target = loss.kl_target
     if target is None:
@@ -208,7 +208,7 @@ def adaptive_kl(loss: PolicyLoss, made: Callable[[PolicyLoss], TokenLoss]) -> Me
         return {"kl": adapted_weight(state["kl"], metrics.get("kl/mean", target), target, loss.kl_rate)}
 
     def bind(algorithm: Algorithm, state: State) -> Algorithm:
-        return replace(algorithm, loss=made(replace(loss, kl=state["kl"])))
+        return replace(algorithm, loss=make_loss(replace(loss, kl=state["kl"])))
 
     return Memory(begin=lambda: {"kl": loss.kl}, adapt=adapt, bind=bind)
 
@@ -221,9 +221,9 @@ class LossParts(TypedDict):
     needs: frozenset[Need]
 
 
-def loss_parts(made: Callable[[PolicyLoss], TokenLoss], loss: PolicyLoss) -> LossParts:
-    """Return the loss of an algorithm with these options, the memory that adapts its KL, and what it needs."""
-    return LossParts(loss=made(loss), memory=adaptive_kl(loss, made), needs=loss.needs)
+def loss_parts(make_loss: Callable[[PolicyLoss], TokenLoss], loss: PolicyLoss) -> LossParts:
+    """Return an algorithm's loss under these options, the memory for its adaptive KL, and its needed columns."""
+    return LossParts(loss=make_loss(loss), memory=adaptive_kl(loss, make_loss), needs=loss.needs)
 
 
 def cross_entropy(*, normalisation: Normalisation = "token", constant: float = 1.0) -> TokenLoss:
@@ -276,9 +276,11 @@ def sum_losses(*losses: TokenLoss) -> TokenLoss:
     """Their sum, with the metrics of all: a policy's loss and a critic's."""
 
     def loss(tokens: Tokens, totals: Totals) -> Loss:
-        first, *rest = (one(tokens, totals) for one in losses)
+        first, *rest = (loss_part(tokens, totals) for loss_part in losses)
         value = sum((other.value for other in rest), first.value)
-        return Loss(value=value, metrics={name: x for one in (first, *rest) for name, x in one.metrics.items()})
+        return Loss(
+            value=value, metrics={name: x for loss_part in (first, *rest) for name, x in loss_part.metrics.items()}
+        )
 
     return loss
 
@@ -292,8 +294,8 @@ def squared_margin(beta: float) -> TokenLoss:
 
     def loss(tokens: Tokens, totals: Totals) -> Loss:
         if not tokens.reference:
-            told = "the batch has no reference log-probs; give the Algorithm needs=frozenset({'reference'})"
-            raise MistakeError(f"squared_margin: {told}")
+            problem = "the batch has no reference log-probs; give the Algorithm needs=frozenset({'reference'})"
+            raise MistakeError(f"squared_margin: {problem}")
         pair = tokens.group.unique(return_inverse=True)[1]
         signs = tokens.advantage.sign()
         if not (per_index(signs.clamp(min=0), pair).gt(0) & per_index((-signs).clamp(min=0), pair).gt(0)).all():

@@ -66,7 +66,7 @@ class Episode:
 
     def at(self, token: int) -> list[float]:
         """Return each turn's value before one of its tokens; not a number where the turn sampled none."""
-        return [own[token] if own else nan for own in self.values]
+        return [token_values[token] if token_values else nan for token_values in self.values]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,33 +136,33 @@ def nested_gae(form: Nested, kl: float, whiten: bool) -> Credit:
 
     def credit(rows: Rows) -> Credited:
         prices, values = prices_of(rows, kl), critic_values(rows)
-        found = [Tokens([], [])] * len(values)
-        for own in by_trajectory(rows):
-            scalars = form.scalars(episode_of(rows, own, form.indices))
-            for row, scalar in zip(own, scalars, strict=True):
+        tokens = [Tokens([], [])] * len(values)
+        for episode_rows in by_trajectory(rows):
+            scalars = form.scalars(episode_of(rows, episode_rows, form.indices))
+            for row, scalar in zip(episode_rows, scalars, strict=True):
                 if values[row]:
-                    found[row] = form.tokens(scalar, values[row], rows.value_after[row], prices[row])
-        advantages = [one.advantages for one in found]
+                    tokens[row] = form.tokens(scalar, values[row], rows.value_after[row], prices[row])
+        advantages = [row_tokens.advantages for row_tokens in tokens]
         return Credited(
             advantage=PerToken(whiten_columns(advantages) if whiten else advantages),
-            returns=PerToken([one.returns for one in found]),
-            returns_after=PerRow([one.end for one in found]),
+            returns=PerToken([row_tokens.returns for row_tokens in tokens]),
+            returns_after=PerRow([row_tokens.end for row_tokens in tokens]),
             metrics=kl_figures(rows),
         )
 
     return credit
 
 
-def episode_of(rows: Rows, own: Sequence[int], indices: Indices) -> Episode:
+def episode_of(rows: Rows, row_numbers: Sequence[int], indices: Indices) -> Episode:
     """Return the turns of the rows of an episode. One that the context's end cut off is worth what the critic says at
     its end: the last of the values that have targets."""
-    values, after = [rows.value[row] for row in own], [rows.value_after[row] for row in own]
+    values, after = [rows.value[row] for row in row_numbers], [rows.value_after[row] for row in row_numbers]
     last = after[-1] if indices == "paper" else next((each[-1] for each in reversed(values) if each), 0.0)
     return Episode(
-        rewards=[rows.reward[row] for row in own],
+        rewards=[rows.reward[row] for row in row_numbers],
         values=values,
         after=after,
-        beyond=last if rows.status[own[-1]] == "context" and not isnan(last) else 0.0,
+        beyond=last if rows.status[row_numbers[-1]] == "context" and not isnan(last) else 0.0,
     )
 
 
@@ -170,19 +170,19 @@ def penalty_free_returns(
     rewards: Sequence[float], ends: Sequence[float], beyond: float, gamma: float, lam: float
 ) -> list[float]:
     """G of each turn, where `beyond` is H after the last. A turn without tokens has no V, and passes H on."""
-    found, following = list[float](), beyond
+    returns, following = list[float](), beyond
     for reward, end in zip(reversed(rewards), reversed(ends), strict=True):
         ahead = gamma * (following if isnan(end) else (1 - lam) * end + lam * following)
-        found.append(reward + ahead)
+        returns.append(reward + ahead)
         following = max(0.0, reward) + ahead
-    return found[::-1]
+    return returns[::-1]
 
 
 def over_turns(episode: Episode, values: Sequence[float], gamma: float, lam: float) -> list[float]:
     """Return A + V of GAE over turns, where V of a turn is one of its values; 0 for a turn without tokens."""
-    known = [0.0 if isnan(value) else value for value in values]
-    advantages = gae(episode.rewards, known, episode.beyond, gamma, lam)
-    return [advantage + value for advantage, value in zip(advantages, known, strict=True)]
+    finite_values = [0.0 if isnan(value) else value for value in values]
+    advantages = gae(episode.rewards, finite_values, episode.beyond, gamma, lam)
+    return [advantage + value for advantage, value in zip(advantages, finite_values, strict=True)]
 
 
 def prices_of(rows: Rows, kl: float) -> list[list[float]]:
@@ -196,7 +196,10 @@ def prices_of(rows: Rows, kl: float) -> list[list[float]]:
 
 def gaps_of(rows: Rows) -> list[list[float]]:
     """Return log pi - log reference of each token of each row."""
-    return [[p - q for p, q in zip(*own, strict=True)] for own in zip(rows.logp, rows.reference_logp, strict=True)]
+    return [
+        [p - q for p, q in zip(*row_log_probs, strict=True)]
+        for row_log_probs in zip(rows.logp, rows.reference_logp, strict=True)
+    ]
 
 
 def kl_figures(rows: Rows) -> Mapping[str, float]:
@@ -207,14 +210,14 @@ def kl_figures(rows: Rows) -> Mapping[str, float]:
 
 def whiten_columns(columns: Sequence[Sequence[float]]) -> list[list[float]]:
     """Return (A - mean) / std over all tokens of the batch, as TRL does."""
-    flat = [value for own in columns for value in own]
+    flat = [value for column in columns for value in column]
     mean = sum(flat) / max(len(flat), 1)
     spread = sqrt(sum((value - mean) ** 2 for value in flat) / max(len(flat) - 1, 1) + TINY)
-    return [[(value - mean) / spread for value in own] for own in columns]
+    return [[(value - mean) / spread for value in column] for column in columns]
 
 
-def adaptive_reward_kl(kl: RewardKL, made: Callable[[float], Credit]) -> Memory | None:
-    """Return the memory that adapts `kl.weight`; `made` makes the algorithm's credit with it. None without a target."""
+def adaptive_reward_kl(kl: RewardKL, make_credit: Callable[[float], Credit]) -> Memory | None:
+    """Return the memory that adapts `kl.weight`; `make_credit` makes the credit with it. None without a target."""
     target = kl.target
     if target is None:
         return None
@@ -223,6 +226,6 @@ def adaptive_reward_kl(kl: RewardKL, made: Callable[[float], Credit]) -> Memory 
         return {"reward_kl": adapted_weight(state["reward_kl"], metrics.get("kl/turn", target), target, kl.rate)}
 
     def bind(algorithm: Algorithm, state: State) -> Algorithm:
-        return replace(algorithm, credit=made(state["reward_kl"]))
+        return replace(algorithm, credit=make_credit(state["reward_kl"]))
 
     return Memory(begin=lambda: {"reward_kl": kl.weight}, adapt=adapt, bind=bind)

@@ -68,15 +68,15 @@ def nested_ppo(
     if loss.kl_target is not None:
         refuse("loss.kl_target", loss.kl_target, "null: here reward_kl.target adapts the KL")
     form = Nested(worth=worth, indices=indices, gamma=gamma, lam=lam, token_gamma=token_gamma, token_lam=token_lam)
-    made = partial(nested_gae, form, whiten=whiten)
-    of_policy = losses.policy_loss(losses.clip(clip, clip), loss)
-    of_critic = losses.value_loss(value_weight=value_weight, value_clip=value_clip, value_limit=value_limit)
+    make_credit = partial(nested_gae, form, whiten=whiten)
+    policy_loss = losses.policy_loss(losses.clip(clip, clip), loss)
+    critic_loss = losses.value_loss(value_weight=value_weight, value_clip=value_clip, value_limit=value_limit)
     return Algorithm(
         sample=independent(num_samples),
-        credit=made(reward_kl.weight),
-        loss=losses.sum_losses(of_policy, of_critic),
+        credit=make_credit(reward_kl.weight),
+        loss=losses.sum_losses(policy_loss, critic_loss),
         needs=loss.needs | (frozenset({"reference"}) if reward_kl.weight else frozenset()),
-        memory=adaptive_reward_kl(reward_kl, made),
+        memory=adaptive_reward_kl(reward_kl, make_credit),
         critic=critic,
         optimizer=optimizer,
         num_prompts=num_prompts,

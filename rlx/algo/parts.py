@@ -319,16 +319,16 @@ def check_choices(algorithm: Algorithm) -> None:
     refuse_other(algorithm, "critic", Critic | None, "Critic(lr=…) of rlx.algo.parts, or None")
     refuse_other(algorithm, "memory", Memory | None, "Memory(…) of rlx.algo.parts, or None")
     for name in ("credit", "loss"):
-        if not callable(given := getattr(algorithm, name)):
-            refuse(name, given, f"a function, such as those of rlx.algo.{'credit' if name == 'credit' else 'losses'}")
+        if not callable(value := getattr(algorithm, name)):
+            refuse(name, value, f"a function, such as those of rlx.algo.{'credit' if name == 'credit' else 'losses'}")
     if not isinstance(algorithm.needs, Set) or not algorithm.needs <= set(get_args(Need)):
         refuse("needs", algorithm.needs, f"a frozenset of {', '.join(map(repr, get_args(Need)))}, or an empty one")
 
 
 def refuse_other(algorithm: Algorithm, name: str, kind: Any, expected: str) -> None:
     """Refuse a field that is not of this kind."""
-    if not isinstance(given := getattr(algorithm, name), kind):
-        refuse(name, given, expected)
+    if not isinstance(value := getattr(algorithm, name), kind):
+        refuse(name, value, expected)
 
 
 State = Mapping[str, Any]
@@ -349,7 +349,7 @@ class Memory:
 
 
 def recall(algorithm: Algorithm, state: State) -> Algorithm:
-    """The algorithm as it is in this state."""
+    """Bind the algorithm to this state of its memory; an algorithm without memory stays unchanged."""
     return algorithm if algorithm.memory is None else algorithm.memory.bind(algorithm, state)
 
 

@@ -4,10 +4,10 @@
     loss = - 1/|tokens| * sum of min(r A, clip(r, 1 - clip, 1 + clip) A)
            + value_weight * mean of (V - G)^2                            [+ kl * KL(pi || reference) - entropy * H]
 
-r = pi / pi_old. V_t is read before a turn's first token; all tokens of a turn have its A, and are drawn to its G; with
-`value_clip`, V counts as at most that far from its old value where this is the worse. Source: Schulman et al. 2017
-(arXiv:1707.06347); for turns as in GEM (Liu et al. 2025, arXiv:2510.01051). Against GRPO: a critic in the group's
-place, so that an episode alone will do and every turn has an advantage of its own.
+r = pi / pi_old. V_t is read before a turn's first token; all tokens of a turn share its A and its value target G. With
+`value_clip`, the value loss is the larger of two: with V, and with V clipped around the old value. Source: Schulman et
+al. 2017 (arXiv:1707.06347); for turns as in GEM (Liu et al. 2025, arXiv:2510.01051). Against GRPO: a critic replaces
+the group, so that a single episode per task is enough and every turn has its own advantage.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def ppo(
         value_clip: Clip range of the value loss around the old value; null: no clipping.
     """
     above(0, 1, clip=clip)
-    of_critic = losses.value_loss(value_weight=value_weight, value_clip=value_clip)
+    critic_loss = losses.value_loss(value_weight=value_weight, value_clip=value_clip)
 
     def token_loss(loss: losses.PolicyLoss) -> TokenLoss:
-        return losses.sum_losses(losses.policy_loss(losses.clip(clip, clip), loss), of_critic)
+        return losses.sum_losses(losses.policy_loss(losses.clip(clip, clip), loss), critic_loss)
 
     return Algorithm(
         sample=independent(num_samples),

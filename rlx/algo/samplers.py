@@ -66,11 +66,11 @@ def leave(
     )
 
 
-def ids(name: str, given: Sequence[int]) -> tuple[int, ...]:
+def ids(name: str, token_ids: Sequence[int]) -> tuple[int, ...]:
     """Token ids as a sampler gives them; SamplerError for what is no list of them."""
-    if not isinstance(given, list | tuple) or not all(isinstance(one, int) for one in given):
-        raise SamplerError(f"{name}={given!r:.60}: expected a list of token ids")
-    return tuple(given)
+    if not isinstance(token_ids, list | tuple) or not all(isinstance(token_id, int) for token_id in token_ids):
+        raise SamplerError(f"{name}={token_ids!r:.60}: expected a list of token ids")
+    return tuple(token_ids)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +88,8 @@ class Stored:
         except StopIteration:
             raise SamplerError(f"{self.key}={self.path:.200}: it holds no episodes") from None
         except (OSError, StoreError) as error:
-            told = getattr(error, "strerror", None) or error
-            raise SamplerError(f"{self.key}={self.path:.200}: {told}; give a file of a run's trajectories") from None
+            reason = getattr(error, "strerror", None) or error
+            raise SamplerError(f"{self.key}={self.path:.200}: {reason}; give a file of a run's trajectories") from None
 
     @property
     def place(self) -> Path:
@@ -106,8 +106,8 @@ class Stored:
 
 def stored(path: str, key: str) -> Sampler:
     """Return a sampler that plays nothing and reads a file of trajectories."""
-    found = Stored(path=path, key=key)
-    return Sampler(num_episodes=0, grow=found.grow, check=found.check)
+    stored_file = Stored(path=path, key=key)
+    return Sampler(num_episodes=0, grow=stored_file.grow, check=stored_file.check)
 
 
 def stable_index(text: str, num: int) -> int:

@@ -142,14 +142,17 @@ def tree_difference(update: Update, merge: bool = False) -> Credit:
         states = states_of(rows, merge)
         edges = edges_of(states)
         worth = edge_worths(rows, states, edges)
-        value = {state: sum(worth[row] for row in of) / len(of) for state, of in edges.items()}
+        value = {
+            state: sum(worth[row] for row in rows_of_state) / len(rows_of_state)
+            for state, rows_of_state in edges.items()
+        }
         siblings = [len(edges[state]) for state in states]
         advantage = [worth[row] - value[state] for row, state in enumerate(states)]
         if update == "all":
             inherit(rows, siblings, advantage)
         selected = [update == "all" or num > 1 for num in siblings]
-        found = Credited(advantage=PerRow(advantage), keep=PerRow(selected), metrics=tree_figures(rows, siblings))
-        return without_gainless(found) if merge and update == "critical" else found
+        credited = Credited(advantage=PerRow(advantage), keep=PerRow(selected), metrics=tree_figures(rows, siblings))
+        return without_gainless(credited) if merge and update == "critical" else credited
 
     return dropping_equal(credit)
 
@@ -188,7 +191,7 @@ def edge_worths(rows: Rows, states: Sequence[Name], edges: Mapping[Name, Sequenc
     for row in sorted(range(len(worth)), key=lambda row: -rows.turn[row]):
         if row in after:
             following = edges[after[row]]
-            worth[row] += sum(worth[one] for one in following) / len(following)
+            worth[row] += sum(worth[edge] for edge in following) / len(following)
     return worth
 
 

@@ -5,8 +5,9 @@
 
 `num_trees` episodes begin trees. In each of `num_rounds` rounds, `num_forks` states of each tree are drawn, uniformly
 and with replacement, from its root and the states after its inner turns. `num_leaves` random episodes of a tree are
-kept. A shared turn counts once for each leaf below it: its advantage is their mean, its weight their number. This is
-the same gradient as the release's copies on the policy that sampled; beyond, the clip sees the mean.
+kept. A shared turn counts once for each leaf below it: its advantage is the mean over these leaves, its weight the
+number of leaves. On the policy that sampled, the gradient equals that of the release, which trains a copy per leaf;
+beyond, the clip sees the mean.
 
 Source: "Tree Search for LLM Agent Reinforcement Learning" (arXiv:2509.21240); choices follow its code, the paper's body
 is not at hand. Differences from the code: a leaf alone in a tree has z = 0 (there its raw score); no dual clip. With
@@ -29,7 +30,7 @@ from rlx.algo.rows import Rows
 from rlx.base.limits import MANY, within
 
 Levels = Literal["both", "tree", "task"]
-"""Leaves that a leaf is compared with: the sum of both, those of its tree, or those of its task."""
+"""Leaves that a leaf is compared with: leaves of its task, leaves of its tree, or the sum of both comparisons."""
 
 
 def tree_grpo(

@@ -1,4 +1,4 @@
-"""TreeRL: forks at the tokens that surprised most; a step is worth what it gained and what it leads to.
+"""TreeRL: forks at the most surprising tokens; a step's advantage is the gain in value plus the value itself.
 
     R'(leaf) = R - mean of the task's other leaves            V(v) = mean of R' over the leaves below; V(root) = 0
     A(u, v)  = [V(v) - V(u)] + [V(v) - m]                     m = 0, or the mean of V over the task's sampled tokens
@@ -86,20 +86,20 @@ def gain_and_value(scaling: Scaling, offset: Offset) -> Credit:
     """Add the gain of each edge to its value, over the leaves below."""
 
     def credit(rows: Rows) -> Credited:
-        every, forest = backup.forest_of(rows, with_spare=True), backup.forest_of(rows)
-        leaves = backup.beside(backup.leaf_returns(every), backup.groups_of(every), without_itself)
-        kept = backup.num_copies(forest)
-        divisor = [math.sqrt(max(1.0, num)) for num in kept]
-        value = backup.leaf_means(every, leaves)
+        full_forest, forest = backup.forest_of(rows, with_spare=True), backup.forest_of(rows)
+        leaves = backup.beside(backup.leaf_returns(full_forest), backup.groups_of(full_forest), without_itself)
+        num_kept = backup.num_copies(forest)
+        divisor = [math.sqrt(max(1.0, num)) for num in num_kept]
+        value = backup.leaf_means(full_forest, leaves)
         if scaling == "value":
             value = [v / d for v, d in zip(value, divisor, strict=True)]
         nothing = dict.fromkeys(rows.group, 0.0)
-        gain = pass_on(forest, backup.minus(value, backup.parent_values(every, value, nothing)))
-        mean = token_means(every, value) if offset == "tokens" else nothing
-        worth = [g + v - mean[rows.group[e.row]] for g, v, e in zip(gain, value, every.edges, strict=True)]
+        gain = pass_on(forest, backup.minus(value, backup.parent_values(full_forest, value, nothing)))
+        mean = token_means(full_forest, value) if offset == "tokens" else nothing
+        worth = [g + v - mean[rows.group[e.row]] for g, v, e in zip(gain, value, full_forest.edges, strict=True)]
         if scaling == "advantage":
-            worth = [one / d for one, d in zip(worth, divisor, strict=True)]
-        return backup.credit_edges(forest, worth, kept)
+            worth = [advantage / d for advantage, d in zip(worth, divisor, strict=True)]
+        return backup.credit_edges(forest, worth, num_kept)
 
     return credit
 
@@ -107,23 +107,23 @@ def gain_and_value(scaling: Scaling, offset: Offset) -> Credit:
 def without_itself(returns: list[float]) -> list[float]:
     """Less the mean of the others; 0 for one alone."""
     num = len(returns)
-    return [num / (num - 1) * one if one else 0.0 for one in centre(returns)]
+    return [num / (num - 1) * centred_return if centred_return else 0.0 for centred_return in centre(returns)]
 
 
 def pass_on(forest: backup.Forest, gain: list[float]) -> list[float]:
     """Give an edge whose gain is 0 the gain of the agent's edge before it."""
-    found = list(gain)
+    gains = list(gain)
     for number, edge in enumerate(forest.edges):
         before = backup.sampled_before(forest, edge)
-        if abs(found[number]) < 1e-8 and before >= 0:
-            found[number] = found[before]
-    return found
+        if abs(gains[number]) < 1e-8 and before >= 0:
+            gains[number] = gains[before]
+    return gains
 
 
 def token_means(forest: backup.Forest, value: list[float]) -> dict[int, float]:
     """Return the mean of the edges' values over the sampled tokens of each group."""
     total, num = defaultdict[int, float](float), defaultdict[int, int](int)
-    for edge, one in zip(forest.edges, value, strict=True):
-        total[forest.rows.group[edge.row]] += one * edge.num_tokens
+    for edge, edge_value in zip(forest.edges, value, strict=True):
+        total[forest.rows.group[edge.row]] += edge_value * edge.num_tokens
         num[forest.rows.group[edge.row]] += edge.num_tokens
     return {group: total[group] / max(1, num[group]) for group in num}

@@ -85,5 +85,5 @@ def first_turn_apart(turn_weight: float, eps: float) -> Credit:
 
 def z_of(rows: Rows, values: list[float], eps: float) -> list[float]:
     """Return each row's episode, by a value of it, beside its group."""
-    found = compare_members(values, rows.group, rows.trajectory, standardise("sample", eps))
-    return list(found.advantage.values)
+    credited = compare_members(values, rows.group, rows.trajectory, standardise("sample", eps))
+    return list(credited.advantage.values)

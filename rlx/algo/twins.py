@@ -87,13 +87,13 @@ def with_twins(num_samples: int, twins: Twins, gains: Mapping[str, float] | None
 
 
 def watched_of(entries: Sequence[Entry]) -> tuple[int, ...]:
-    """The ids whose likelihood tells where one might enter."""
-    first = [one for entry in entries for one in (*entry.words, entry.chosen[0])]
-    return tuple(dict.fromkeys([*first, *(one for entry in entries for one in entry.description[:1])]))
+    """Return the token ids whose log-probs score the places of possible entries."""
+    first = [token_id for entry in entries for token_id in (*entry.words, entry.chosen[0])]
+    return tuple(dict.fromkeys([*first, *(token_id for entry in entries for token_id in entry.description[:1])]))
 
 
 def has_failed(factual: Sequence[Trajectory], failed: Failed) -> bool:
-    rewards = [one.reward for one in factual if one.status != "error"]
+    rewards = [episode.reward for episode in factual if episode.status != "error"]
     return bool(rewards) and (sum(rewards) == 0 if failed == "zero_sum" else max(rewards) <= 0)
 
 
@@ -131,12 +131,16 @@ def begin_twins(
 ) -> Iterator[Twin]:
     """Yield a twin of each episode of a failed group that could have entered somewhere, by one of the entries that it
     could have made."""
-    for one in factual if has_failed(factual, twins.failed) else ():
-        told = entries if one.status != "error" else ()
-        places = {entry: found for entry in told if (found := list(places_of(one, entry, watch, twins.likely)))}
+    for episode in factual if has_failed(factual, twins.failed) else ():
+        possible_entries = entries if episode.status != "error" else ()
+        places = {
+            entry: entry_places
+            for entry in possible_entries
+            if (entry_places := list(places_of(episode, entry, watch, twins.likely)))
+        }
         if places:
             entry = draw_entry(list(places), gains, rng)
-            yield Twin(one, entry, places[entry], reserve(rng))
+            yield Twin(episode, entry, places[entry], reserve(rng))
 
 
 def reserve(rng: Random) -> Random:
@@ -163,17 +167,17 @@ def weigh_places(left: Sequence[Twin], twins: Twins) -> Probing:
 
 
 def places_of(
-    one: Trajectory, entry: Entry, watch: Sequence[int], likely: Likely
+    episode: Trajectory, entry: Entry, watch: Sequence[int], likely: Likely
 ) -> Iterator[tuple[float, tuple[int, int]]]:
     """Yield the places of a possible entry, by the log-prob of the first token of its description or name."""
     route = watch.index(entry.chosen[0])
-    told = [watch.index(word) for word in first_tokens(entry, likely)]
-    for turn, what in enumerate(one.turns):
-        done = what.completion
+    watched_columns = [watch.index(word) for word in first_tokens(entry, likely)]
+    for turn, played_turn in enumerate(episode.turns):
+        done = played_turn.completion
         possible = None if entry.possible is None else entry.possible(done.token_ids)
         for token in range(min(len(done.watched), text_before(done, entry))):
             if done.watched[token][route] > IMPOSSIBLE and (possible is None or possible[token]):
-                yield max(done.watched[token][i] for i in told), (turn, token)
+                yield max(done.watched[token][i] for i in watched_columns), (turn, token)
 
 
 def first_tokens(entry: Entry, likely: Likely) -> tuple[int, ...]:
@@ -185,11 +189,11 @@ def first_tokens(entry: Entry, likely: Likely) -> tuple[int, ...]:
 
 def text_before(done: Completion, entry: Entry) -> int:
     """Tokens before which one may enter: up to where the turn does so itself."""
-    said, entered = done.chosen_ids or done.token_ids, entry.chosen
-    for place in range(len(said) - len(entered) + 1):
-        if said[place : place + len(entered)] == entered:
+    token_ids, entered = done.chosen_ids or done.token_ids, entry.chosen
+    for place in range(len(token_ids) - len(entered) + 1):
+        if token_ids[place : place + len(entered)] == entered:
             return place + 1
-    return len(said)
+    return len(token_ids)
 
 
 def likeliest(places: Sequence[tuple[float, tuple[int, int]]], num: int) -> Places:
@@ -198,7 +202,7 @@ def likeliest(places: Sequence[tuple[float, tuple[int, int]]], num: int) -> Plac
 
 
 def draw_place(places: Sequence[tuple[float, tuple[int, int]]], twins: Twins, rng: Random) -> tuple[int, int]:
-    """One of them, by their weights under temperature, top-k and top-p."""
+    """Draw a place by its weight under temperature, top-k and top-p."""
     best = likeliest(places, twins.top_k)
     weights = [math.exp((score - best[0][0]) / twins.temperature) for score, _ in best]
     num, mass = 0, 0.0
@@ -209,10 +213,10 @@ def draw_place(places: Sequence[tuple[float, tuple[int, int]]], twins: Twins, rn
 
 
 def twin_difference(*, std: Deviation = "sample", eps: float = 1e-6) -> Credit:
-    """Credit all that a twin says by R' - R: its own tokens, and those of the episode that it left up to there.
+    """Credit a twin's tokens by R' - R: the tokens that the twin sampled, and its parent's tokens before the fork.
 
-    The rest of that episode is not kept. A twin and the kept prefix are the one trajectory tau' of the paper, so they
-    count as one where a loss averages over trajectories. A group without twins is credited as by GRPO,
+    The parent's tokens after the fork are not kept. A twin and the kept prefix are the trajectory tau' of the paper, so
+    a loss that averages over trajectories counts both as one. A group without twins is credited as by GRPO,
     (R_i - mean) / (std + eps).
     """
     at_least(0.0, eps=eps)
@@ -220,7 +224,7 @@ def twin_difference(*, std: Deviation = "sample", eps: float = 1e-6) -> Credit:
 
     def credit(rows: Rows) -> Credited:
         returns = trajectory_returns(rows)
-        first = {rows.trajectory[row]: row for row, at in enumerate(rows.fork) if at >= 0}
+        first = {rows.trajectory[row]: row for row, fork in enumerate(rows.fork) if fork >= 0}
         gain = {t: returns[t] - returns[rows.trajectory[rows.fork[row]]] for t, row in first.items()}
         twin_of = {rows.trajectory[rows.fork[row]]: t for t, row in first.items()}
         failed = {rows.group[row] for row in first.values()}
@@ -239,12 +243,12 @@ def twin_difference(*, std: Deviation = "sample", eps: float = 1e-6) -> Credit:
             leaves = rows.fork[first[twin]]
             return gain[twin], num if row < leaves else rows.fork_token[first[twin]] if row == leaves else 0
 
-        told = [worth(row) for row in range(len(rows.reward))]
+        worths = [worth(row) for row in range(len(rows.reward))]
         return Credited(
             counts_as=[twin_of.get(t, t) for t in rows.trajectory],
-            advantage=PerRow([value for value, _ in told]),
+            advantage=PerRow([value for value, _ in worths]),
             keep=PerToken(
-                [[place < num for place in range(all_of)] for (_, num), all_of in zip(told, rows.num_tokens)]
+                [[place < num for place in range(all_of)] for (_, num), all_of in zip(worths, rows.num_tokens)]
             ),
         )
 
@@ -258,13 +262,13 @@ def key_of(chosen: Sequence[int]) -> str:
 
 def measure_gains(groups: Sequence[Group]) -> dict[str, list[float]]:
     """Return, for each entry, the gains of its twins over the episodes that they left."""
-    found: dict[str, list[float]] = {}
+    gains: dict[str, list[float]] = {}
     for group in groups:
-        reward = {one.sample: one.reward for one in group.trajectories}
-        for one in group.trajectories:
-            if one.fork is not None and one.status != "error":
-                found.setdefault(key_of(one.fork.forced), []).append(one.reward - reward[one.fork.parent])
-    return found
+        reward = {episode.sample: episode.reward for episode in group.trajectories}
+        for episode in group.trajectories:
+            if episode.fork is not None and episode.status != "error":
+                gains.setdefault(key_of(episode.fork.forced), []).append(episode.reward - reward[episode.fork.parent])
+    return gains
 
 
 def remembered_gains(num_samples: int, twins: Twins) -> Memory:
@@ -285,20 +289,20 @@ def remembered_gains(num_samples: int, twins: Twins) -> Memory:
 
 def both(*memories: Memory | None) -> Memory | None:
     """Several memories as one: each knows what it knew alone."""
-    known = [memory for memory in memories if memory is not None]
+    present = [memory for memory in memories if memory is not None]
 
     def begin() -> State:
-        return {name: value for memory in known for name, value in memory.begin().items()}
+        return {name: value for memory in present for name, value in memory.begin().items()}
 
     def adapt(state: State, groups: Sequence[Group], metrics: Metrics) -> State:
-        found: dict[str, Any] = {}
-        for memory in known:
-            found |= memory.adapt(state, groups, metrics)
-        return found
+        state_after: dict[str, Any] = {}
+        for memory in present:
+            state_after |= memory.adapt(state, groups, metrics)
+        return state_after
 
     def bind(algorithm: Algorithm, state: State) -> Algorithm:
-        for memory in known:
+        for memory in present:
             algorithm = memory.bind(algorithm, state)
         return algorithm
 
-    return Memory(begin=begin, adapt=adapt, bind=bind) if known else None
+    return Memory(begin=begin, adapt=adapt, bind=bind) if present else None

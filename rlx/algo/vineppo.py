@@ -85,12 +85,12 @@ def measured_values(whiten: bool, eps: float = 1e-8) -> Credit:
                 continue
             after = 0.0
             for row in reversed(episode):
-                reached, of = rows.reward[row] + after, earned.get(rows.state[row])
-                after = sum(of) / len(of) if of else reached
+                reached, returns_of_forks = rows.reward[row] + after, earned.get(rows.state[row])
+                after = sum(returns_of_forks) / len(returns_of_forks) if returns_of_forks else reached
                 advantage[row], keep[row] = reached - after, True
-        whitened = white(advantage, [num * kept for num, kept in zip(rows.num_tokens, keep)], eps)
-        found = PerRow(whitened if whiten else advantage)
-        return Credited(advantage=found, keep=PerRow(keep), metrics=figures_of_rows(rows, keep))
+        whitened = white(advantage, [num * is_kept for num, is_kept in zip(rows.num_tokens, keep)], eps)
+        advantages = PerRow(whitened if whiten else advantage)
+        return Credited(advantage=advantages, keep=PerRow(keep), metrics=figures_of_rows(rows, keep))
 
     return credit
 

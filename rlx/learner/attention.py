@@ -72,18 +72,18 @@ class Attention:
 
 def attention_over(layout: Layout) -> Attention:
     """Prepare attention over a layout. What a window needs is made at the first layer that has it."""
-    if isinstance(layout.seen, Sight):
-        masks = cache(partial(block_mask, layout.seen))
+    if isinstance(layout.visibility, Sight):
+        masks = cache(partial(block_mask, layout.visibility))
         return Attention(attend=partial(attend_sight, masks), longest=layout.longest)
-    if isinstance(layout.seen, Rectangles):
-        return Attention(attend=attend_in(layout.seen), longest=layout.longest)
+    if isinstance(layout.visibility, Rectangles):
+        return Attention(attend=attend_in(layout.visibility), longest=layout.longest)
     make = cache(lambda: attend_in(lay_rectangles(layout.placed, list(cohorts(layout.placed)))))
-    return Attention(attend=partial(attend_spans, layout.seen, make), longest=layout.longest)
+    return Attention(attend=partial(attend_spans, layout.visibility, make), longest=layout.longest)
 
 
-def attend_in(seen: Rectangles) -> Attend:
-    biases = cache(lambda window: [bias_of(part, window) for part in seen.rectangles])
-    return partial(attend_rectangles, seen, biases)
+def attend_in(rectangles: Rectangles) -> Attend:
+    biases = cache(lambda window: [bias_of(part, window) for part in rectangles.rectangles])
+    return partial(attend_rectangles, rectangles, biases)
 
 
 def packed_attention(
@@ -139,10 +139,10 @@ def bias_of(part: Rectangle, window: int | None) -> Tensor | None:
         return None
     longest, context = part.queries_sl.shape[1], part.keys_sk.shape[1] - part.queries_sl.shape[1]
     column_k = torch.arange(context + longest, device=part.queries_sl.device)
-    own_lk = (column_k >= context) & (column_k - context <= column_k[:longest, None])
+    same_segment_lk = (column_k >= context) & (column_k - context <= column_k[:longest, None])
     context_s = part.context_s if len(part.context_s) else column_k.new_zeros(1)
     context_s11 = context_s[:, None, None]
-    visible_slk = (column_k < context_s11.clamp(max=context)) | own_lk
+    visible_slk = (column_k < context_s11.clamp(max=context)) | same_segment_lk
     if window is not None:
         position_s1k = torch.where(column_k < context, column_k, column_k - context + context_s11)
         visible_slk = visible_slk & (context_s11 + column_k[:longest, None] - position_s1k < window)
@@ -150,7 +150,7 @@ def bias_of(part: Rectangle, window: int | None) -> Tensor | None:
 
 
 def attend_rectangles(
-    seen: Rectangles,
+    rectangles: Rectangles,
     biases: Callable[[int | None], Sequence[Tensor | None]],
     query: Tensor,
     key: Tensor,
@@ -169,22 +169,22 @@ def attend_rectangles(
     def attend(part: Rectangle, bias: Tensor | None) -> Tensor:
         """Rows x length x heads x d, flat; without a bias, causal."""
         keys, values = (gather(x, key.shape[1], part.keys_sk) for x in (k, v))
-        given = gather(q, num_heads, part.queries_sl), keys, values
+        inputs = gather(q, num_heads, part.queries_sl), keys, values
         if rule.soft_cap is None and rule.sinks is None:
             out = scaled_dot_product_attention(
-                *given,
+                *inputs,
                 attn_mask=None if bias is None else bias.to(q.dtype),
                 is_causal=bias is None,
                 scale=rule.scaling,
                 dropout_p=rule.dropout,
             )
         else:
-            out = attend_openly(*given, causal_bias(given[0]) if bias is None else bias, rule)
+            out = attend_openly(*inputs, causal_bias(inputs[0]) if bias is None else bias, rule)
         return out.transpose(1, 2).reshape(-1, num_heads * size)
 
     biases_of_parts = biases(rule.window)
-    out = torch.cat([attend(part, bias) for part, bias in zip(seen.rectangles, biases_of_parts, strict=True)])
-    return out.index_select(0, seen.restore_T).view(1, -1, num_heads, size)
+    out = torch.cat([attend(part, bias) for part, bias in zip(rectangles.rectangles, biases_of_parts, strict=True)])
+    return out.index_select(0, rectangles.restore_T).view(1, -1, num_heads, size)
 
 
 def causal_bias(query: Tensor) -> Tensor:
@@ -214,8 +214,8 @@ def attend_spans(
     refuse_dropout(rule.dropout)
     size = value.shape[3]
     padded = value if size == query.shape[3] else pad(value, (0, query.shape[3] - size))
-    given = query.to(value.dtype), key.to(value.dtype), padded
-    return Spans.apply(*given, spans, rule.scaling, rule.sinks).transpose(1, 2)[..., :size]
+    inputs = query.to(value.dtype), key.to(value.dtype), padded
+    return Spans.apply(*inputs, spans, rule.scaling, rule.sinks).transpose(1, 2)[..., :size]
 
 
 @cache
@@ -224,8 +224,8 @@ def flex(device: str) -> Callable[..., Any]:
     if device != "cuda":
         return flex_attention
     bound_recompiles()
-    found: Any = torch.compile(flex_attention, fullgraph=True)
-    return found
+    compiled: Any = torch.compile(flex_attention, fullgraph=True)
+    return compiled
 
 
 def bound_recompiles() -> None:
@@ -240,10 +240,10 @@ def attend_sight(
 ) -> Tensor:
     """No bias, no copies, no repeated key heads."""
     refuse_dropout(rule.dropout)
-    given = query.to(value.dtype), key.to(value.dtype), value
+    inputs = query.to(value.dtype), key.to(value.dtype), value
     attend = partial(
         flex(query.device.type),
-        *given,
+        *inputs,
         score_mod=None if rule.soft_cap is None else capped(rule.soft_cap),
         block_mask=masks(rule.window),
         scale=rule.scaling,
@@ -269,19 +269,19 @@ def capped(limit: float) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], T
     return cap
 
 
-def block_mask(seen: Sight, window: int | None) -> BlockMask:
+def block_mask(sight: Sight, window: int | None) -> BlockMask:
     """Return FlexAttention's mask of a layout, perhaps in a window of the last tokens of each path."""
-    num, until_T, position_T = len(seen.until_T), seen.until_T, seen.position_T
+    num, end_T, position_T = len(sight.end_T), sight.end_T, sight.position_T
     farthest = num if window is None else window
 
     def sees(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        return (key <= query) & (query < until_T[key])
+        return (key <= query) & (query < end_T[key])
 
     def sees_near(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        return (key <= query) & (query < until_T[key]) & (position_T[query] - position_T[key] < farthest)
+        return (key <= query) & (query < end_T[key]) & (position_T[query] - position_T[key] < farthest)
 
-    chosen = {"partly_qk": seen.partly_qk, "wholly_qk": seen.wholly_qk}
-    chosen = chosen if window is None else blocks_within(seen, window)
+    chosen = {"partly_qk": sight.partly_qk, "wholly_qk": sight.wholly_qk}
+    chosen = chosen if window is None else blocks_within(sight, window)
     (num_partly, partly), (num_wholly, wholly) = key_blocks(chosen["partly_qk"]), key_blocks(chosen["wholly_qk"])
     return BlockMask.from_kv_blocks(
         num_partly,
@@ -294,9 +294,9 @@ def block_mask(seen: Sight, window: int | None) -> BlockMask:
     )
 
 
-def key_blocks(seen_qk: Tensor) -> tuple[Tensor, Tensor]:
+def key_blocks(visible_qk: Tensor) -> tuple[Tensor, Tensor]:
     """Count the blocks of keys that each block of queries sees, and list them first."""
-    num_q, key_qk = seen_qk.sum(-1), seen_qk.int().argsort(descending=True, stable=True)
+    num_q, key_qk = visible_qk.sum(-1), visible_qk.int().argsort(descending=True, stable=True)
     return num_q.int()[None, None], key_qk.int()[None, None]
 
 

@@ -1,7 +1,7 @@
 """Turn groups of trajectories into flat tensors: every context once, every sampled token once, nothing padded.
 
-What the model reads is a forest of segments. A segment is a run of tokens that is computed once, after its context: its
-parent's path up to one of its parent's tokens, where its own positions go on.
+The model reads a forest of segments. A segment is a run of tokens that is computed once, after its context. The context
+is the path of the parent segment, up to one of the parent's tokens. Positions of the segment go on from there.
 
     prompt ---+--- sample 0: completion, observation, completion ...
               |        +--- a fork of it, in mid-turn: forced ids, the rest of the completion ...
@@ -48,7 +48,7 @@ class Batch:
     parent_S: Tensor
     """The segment that each one follows, or -1."""
     joint_S: Tensor
-    """Number of its parent's tokens that it follows."""
+    """Number of the parent's tokens before the segment."""
     context_S: Tensor
     """Number of tokens of all segments before it: its first position."""
     trajectory_S: Tensor
@@ -72,7 +72,7 @@ class Batch:
     reference_M: Columns = field(default_factory=dict)
     """Columns of the start policy, where asked for."""
     counts_as_R: Tensor | None = None
-    """For each row, the trajectory that it counts as part of, as credit says; None: its own."""
+    """Trajectory of each row in losses, from `Credited.counts_as`; None: the row's own trajectory."""
     weight_M: Tensor | None = None
     advantage_M: Tensor | None = None
     multiplicity_M: Tensor | None = None
@@ -90,10 +90,10 @@ class Batch:
         """Number of turns with a trained token."""
         return len(self.row_M.unique())
 
-    def num_selected(self, credited: Credited, kept: Batch) -> int:
-        """Return the number of turns with a token that credit selects; without a column of its own, that it keeps."""
+    def num_selected(self, credited: Credited, credited_batch: Batch) -> int:
+        """Return the number of turns with a selected token; without `selected`, all turns of `credited_batch`."""
         if credited.selected is None:
-            return kept.num_turns
+            return credited_batch.num_turns
         return len(self.row_M[self.spread("selected", credited.selected) != 0].unique())
 
     @property
@@ -151,7 +151,7 @@ class Batch:
 def chosen_of(column: Tensor | Columns | None, keep_M: Tensor) -> Tensor | Columns | None:
     """Return the kept tokens of a column, or of each of several."""
     if isinstance(column, Mapping):
-        return {name: one[keep_M] for name, one in column.items()}
+        return {name: values[keep_M] for name, values in column.items()}
     return None if column is None else column[keep_M]
 
 
@@ -177,10 +177,10 @@ class Draft:
 def collate(groups: Sequence[Group]) -> Batch:
     """Build the forest of a step's trajectories. MistakeError where there is nothing to learn from."""
     table, columns = list(decisions(groups)), Draft()
-    for _, of_group in groupby(enumerate(table), key=lambda numbered: numbered[1].group):
+    for _, group_rows in groupby(enumerate(table), key=lambda numbered: numbered[1].group):
         first = len(columns.segments)
-        for _, of_trajectory in groupby(of_group, key=lambda numbered: numbered[1].trajectory):
-            append_trajectory(columns, list(of_trajectory), first)
+        for _, trajectory_rows in groupby(group_rows, key=lambda numbered: numbered[1].trajectory):
+            append_trajectory(columns, list(trajectory_rows), first)
     if not columns.row:
         raise MistakeError("collate: no episode of this step has a sampled token; see how the episodes ended")
     return freeze(columns, table)
@@ -190,8 +190,8 @@ def append_trajectory(columns: Draft, numbered: Sequence[tuple[int, Decision]], 
     """Add a trajectory's own turns, numbered by row; `first` is its group's first segment."""
     read: list[int] = []
     for row, d in numbered:
-        given = num_prefix(d)
-        context = [*d.sampled_turn.prompt_ids, *d.sampled_turn.completion.token_ids[:given]]
+        num_prefix_tokens = num_prefix(d)
+        context = [*d.sampled_turn.prompt_ids, *d.sampled_turn.completion.token_ids[:num_prefix_tokens]]
         if not context:
             raise ValueError(
                 f"collate: turn {d.turn} of a trajectory of task {d.episode.task.id!r} has an empty prompt"
@@ -200,7 +200,7 @@ def append_trajectory(columns: Draft, numbered: Sequence[tuple[int, Decision]], 
             columns.segments[-1].extend(context[len(read) :])
         else:
             begin_segment(columns, context, d.trajectory, first)
-        append_sampled(columns, d.sampled_turn, given, row, num_unknown(d))
+        append_sampled(columns, d.sampled_turn, num_prefix_tokens, row, num_unknown(d))
         read = [*d.sampled_turn.prompt_ids, *d.sampled_turn.completion.token_ids]
 
 
@@ -244,17 +244,17 @@ def num_alike(segment: list[int], ids: list[int], start: int) -> int:
     return common_prefix(segment, ids[start : start + num])
 
 
-def append_sampled(columns: Draft, turn: Turn, given: int, row: int, unknown: int = 0) -> None:
+def append_sampled(columns: Draft, turn: Turn, num_prefix_tokens: int, row: int, unknown: int = 0) -> None:
     """Extend the last segment by what was sampled of a turn, or is to be learned from as if it had been."""
-    done, own = turn.completion, columns.segments[-1]
-    num = len(done.token_ids) - given
-    columns.offset.extend(range(len(own), len(own) + num))
+    done, segment = turn.completion, columns.segments[-1]
+    num = len(done.token_ids) - num_prefix_tokens
+    columns.offset.extend(range(len(segment), len(segment) + num))
     columns.row.extend([row] * num)
-    columns.engine_logp.extend([math.nan] * unknown + list(done.logprobs[given + unknown :]))
-    columns.mask.extend(done.mask_ids[given:] or [-1] * num)
-    columns.target.extend((done.chosen_ids or done.token_ids)[given:])
+    columns.engine_logp.extend([math.nan] * unknown + list(done.logprobs[num_prefix_tokens + unknown :]))
+    columns.mask.extend(done.mask_ids[num_prefix_tokens:] or [-1] * num)
+    columns.target.extend((done.chosen_ids or done.token_ids)[num_prefix_tokens:])
     columns.num_trained[-1] += num
-    own.extend(done.token_ids[given:])
+    segment.extend(done.token_ids[num_prefix_tokens:])
 
 
 def flat(values: Iterable[float], dtype: torch.dtype = torch.long) -> Tensor:

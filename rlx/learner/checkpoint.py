@@ -56,8 +56,8 @@ def write_checkpoint(
     except (OSError, SafetensorError) as error:
         shutil.rmtree(aside, ignore_errors=True)
         good, _ = newest_good(folder)
-        kept = f"the last good one is {good}" if good else "there is none before it"
-        raise CheckpointError(f"checkpoint {final} could not be written ({error}); {kept}") from error
+        fallback = f"the last good one is {good}" if good else "there is none before it"
+        raise CheckpointError(f"checkpoint {final} could not be written ({error}); {fallback}") from error
     return final
 
 
@@ -65,10 +65,10 @@ def newest_good(folder: Path, progress: Callable[[], None] = nothing) -> tuple[P
     """Return the newest intact checkpoint, and a warning for each newer, damaged one."""
     warnings: list[str] = []
     for step in sorted({*steps_in(folder), *list_checkpoints(folder)}, reverse=True):
-        found = faults(folder / f"{STEP}{step}", progress)
-        if not found:
+        problems = faults(folder / f"{STEP}{step}", progress)
+        if not problems:
             return folder / f"{STEP}{step}", warnings
-        warnings.append(f"checkpoint {folder / f'{STEP}{step}'} is skipped: {'; '.join(found)}")
+        warnings.append(f"checkpoint {folder / f'{STEP}{step}'} is skipped: {'; '.join(problems)}")
     return None, warnings
 
 
@@ -86,8 +86,8 @@ def faults(checkpoint: Path, progress: Callable[[], None] = nothing) -> list[str
         manifest = {str(name): (int(size), str(sha)) for name, (size, sha) in read(checkpoint / MANIFEST).items()}
     except (OSError, ValueError, AttributeError, TypeError, RecursionError):
         return [f"{MANIFEST} is missing or unreadable"]
-    found = [fault(checkpoint, name, expected, name in present, progress) for name, expected in manifest.items()]
-    return [each for each in found if each]
+    problems = [fault(checkpoint, name, expected, name in present, progress) for name, expected in manifest.items()]
+    return [each for each in problems if each]
 
 
 def weights_of(checkpoint: Path) -> str:
@@ -106,8 +106,8 @@ def fault(checkpoint: Path, name: str, expected: tuple[int, str], present: bool,
 
 def files(folder: Path) -> list[str]:
     """List all files but the manifest, by relative path."""
-    found = (path.relative_to(folder).as_posix() for path in regular_files(folder))
-    return sorted(name for name in found if name != MANIFEST)
+    paths = (path.relative_to(folder).as_posix() for path in regular_files(folder))
+    return sorted(name for name in paths if name != MANIFEST)
 
 
 def require_small(path: Path) -> None:
@@ -118,9 +118,9 @@ def require_small(path: Path) -> None:
 
 def digest(path: Path, progress: Callable[[], None] = nothing) -> tuple[int, str]:
     with open_regular(path) as file:
-        found = os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest()
+        entry = os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest()
     progress()
-    return found
+    return entry
 
 
 def put(path: Path, value: object) -> None:

@@ -253,7 +253,7 @@ class DeepSpeedLearner(Learner):
 
 
 def start_deepspeed(hardware: Hardware, ranks: Ranks) -> None:
-    """Import it for this device, and let it talk. A process alone is a group of one."""
+    """Import DeepSpeed for this device and initialize its process groups; a single process is a group of size 1."""
     os.environ["DS_ACCELERATOR"] = hardware.device
     os.environ.setdefault("LOCAL_RANK", str(ranks.local_rank))
     import deepspeed
@@ -288,9 +288,9 @@ def leave_stack(module: torch.nn.Module) -> None:
 
     # DeepSpeedZeRoOffload puts the whole module on this list of the process and never takes it off. A forward that
     # raised leaves its children there too. Modules of other engines stay: DeepSpeed reads the last one in a forward.
-    own = {id(child) for child in module.modules()}
+    module_ids = {id(child) for child in module.modules()}
     stack = parameter_offload.FWD_MODULE_STACK
-    stack[:] = [other for other in stack if id(other) not in own]
+    stack[:] = [other for other in stack if id(other) not in module_ids]
 
 
 def clear_caches() -> None:

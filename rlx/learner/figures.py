@@ -36,9 +36,9 @@ def measure_explained(batch: Batch) -> Metrics:
     for name, returns_M in (("value", batch.returns_M), ("value_after", batch.returns_after_M)):
         if returns_M is not None and name in batch.old_M and returns_M.isfinite().sum() > 1:
             is_known = returns_M.isfinite()
-            known, values = returns_M[is_known], batch.old_M[name][is_known]
-            spread = known.var().item()
-            return {"critic/explained": 1 - (known - values).var().item() / spread if spread else 0.0}
+            finite_returns, values = returns_M[is_known], batch.old_M[name][is_known]
+            spread = finite_returns.var().item()
+            return {"critic/explained": 1 - (finite_returns - values).var().item() / spread if spread else 0.0}
     return {}
 
 
@@ -55,11 +55,11 @@ def average_metrics(steps: Sequence[Metrics]) -> Metrics:
 
 def evidence(packed: Packed, tokens: Tokens) -> dict[str, Tensor]:
     """Return the tensors of a micro-batch and of what the loss saw of it, to be stored."""
-    seen = {**tokens.now, **{f"old_{name}": x for name, x in tokens.old.items()}}
-    seen |= {name: getattr(tokens, name) for name in ("advantage", "row", "group")}
+    tensors = {**tokens.now, **{f"old_{name}": x for name, x in tokens.old.items()}}
+    tensors |= {name: getattr(tokens, name) for name in ("advantage", "row", "group")}
     laid = {
         "input_ids": packed.input_ids_BL.flatten(),
         "position_ids": packed.position_ids_BL.flatten(),
         "token": packed.token_m,
     }
-    return {name: x.detach().cpu().contiguous() for name, x in {**laid, **seen}.items()}
+    return {name: x.detach().cpu().contiguous() for name, x in {**laid, **tensors}.items()}

@@ -48,13 +48,13 @@ def forest_of(batch: Batch, packing: Packing = "forest") -> Forest:
 def reach(forest: Forest, segments: Iterable[int]) -> Reach:
     """Return the tokens needed to train these segments. Each needs its tokens up to the last trained one; each ancestor
     needs its tokens up to the branch."""
-    found: Reach = {}
+    needed_tokens: Reach = {}
     for s in segments:
         needed = forest.trained[s]
-        while s >= 0 and needed > found.get(s, 0):
-            found[s] = needed
+        while s >= 0 and needed > needed_tokens.get(s, 0):
+            needed_tokens[s] = needed
             s, needed = forest.parent[s], forest.joint[s]
-    return found
+    return needed_tokens
 
 
 def num_reached(forest: Forest, segments: Iterable[int]) -> int:
@@ -80,8 +80,8 @@ def depth_first(batch: Batch, reached: Reach) -> Segments:
     following: dict[int, Segments] = defaultdict(list)
     for s in sorted(reached, key=lambda s: (joint[s], -s)):
         following[parent[s]].append(s)
-    found, stack = [], following[-1]
+    ordered, stack = [], following[-1]
     while stack:
-        found.append(stack.pop())
-        stack.extend(following[found[-1]])
-    return found
+        ordered.append(stack.pop())
+        stack.extend(following[ordered[-1]])
+    return ordered

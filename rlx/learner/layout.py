@@ -87,10 +87,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """A token is seen from where it stands until the last one that sees it: segments lie depth first."""
+    """Visibility for FlexAttention: segments lie depth first, so the readers of a token are consecutive tokens."""
 
-    until_T: Tensor
-    """The first token that does not see it any more."""
+    end_T: Tensor
+    """End of each token's readers: the index after the last reader."""
     position_T: Tensor
     """Position of each token in its path."""
     partly_qk: Tensor
@@ -104,7 +104,7 @@ class Layout:
     """Visibility of a micro-batch's tokens, in the form that suits the device."""
 
     placed: Placement
-    seen: Rectangles | tuple[Span, ...] | Sight
+    visibility: Rectangles | tuple[Span, ...] | Sight
     longest: int
     """The most that a token sees, with itself."""
 
@@ -113,16 +113,16 @@ def lay_out(placed: Placement, device: str) -> Layout:
     """Lay tokens out for attention, by device. Except on a `cpu`, segments must lie depth first."""
     longest = max(context + length for context, length in zip(placed.context, placed.length))
     if device != "cpu":
-        return Layout(placed=placed, seen=lay_sight(placed), longest=longest)
-    found = list(cohorts(placed))
-    seen = lay_rectangles(placed, found) if win(placed, found) else lay_spans(placed)
-    return Layout(placed=placed, seen=seen, longest=longest)
+        return Layout(placed=placed, visibility=lay_sight(placed), longest=longest)
+    cohort_list = list(cohorts(placed))
+    visibility = lay_rectangles(placed, cohort_list) if win(placed, cohort_list) else lay_spans(placed)
+    return Layout(placed=placed, visibility=visibility, longest=longest)
 
 
-def win(placed: Placement, found: Sequence[Cohort]) -> bool:
+def win(placed: Placement, cohort_list: Sequence[Cohort]) -> bool:
     """Tell whether rectangles are short enough, and share little enough, to be as fast as spans or faster."""
-    num_keys = sum(len(cohort.members) * (cohort.context + longest_of(placed, cohort)) for cohort in found)
-    biased = sum(num_biased(placed, cohort) for cohort in found)
+    num_keys = sum(len(cohort.members) * (cohort.context + longest_of(placed, cohort)) for cohort in cohort_list)
+    biased = sum(num_biased(placed, cohort) for cohort in cohort_list)
     return num_keys <= KEYS * sum(placed.length) and biased <= BIAS_ELEMENTS
 
 
@@ -158,10 +158,10 @@ def num_biases(contexts: Sequence[int]) -> int:
     return 1 if min(contexts) == max(contexts) else len(contexts)
 
 
-def lay_rectangles(placed: Placement, found: Sequence[Cohort]) -> Rectangles:
+def lay_rectangles(placed: Placement, cohort_list: Sequence[Cohort]) -> Rectangles:
     paths = [path(placed, s) for s in range(len(placed.start))]
     rectangles, place, first = [], torch.zeros(len(paths), dtype=torch.long), 0
-    for cohort in found:
+    for cohort in cohort_list:
         part = lay_rectangle(placed, cohort, paths)
         place[torch.tensor(cohort.members)] = first + torch.arange(len(cohort.members)) * part.queries_sl.shape[1]
         first += part.queries_sl.numel()
@@ -176,8 +176,8 @@ def lay_rectangle(placed: Placement, cohort: Cohort, paths: Sequence[Sequence[Ru
     queries_sl = rectangle(start_s, length_s)
     if not cohort.context:
         return Rectangle(queries_sl=queries_sl, keys_sk=queries_sl, context_s=context_s[:0])
-    seen = tokens([run for s in cohort.members for run in paths[s]])
-    context_sc = seen[rectangle(context_s.cumsum(0) - context_s, context_s, cohort.context)]
+    context_tokens = tokens([run for s in cohort.members for run in paths[s]])
+    context_sc = context_tokens[rectangle(context_s.cumsum(0) - context_s, context_s, cohort.context)]
     num = num_biases(context_s.tolist())
     return Rectangle(queries_sl=queries_sl, keys_sk=torch.cat([context_sc, queries_sl], 1), context_s=context_s[:num])
 
@@ -193,7 +193,7 @@ def path(placed: Placement, segment: int) -> list[Run]:
 
 def lay_spans(placed: Placement) -> tuple[Span, ...]:
     """Each segment by itself; then all that left another at the same token, and see the same context, together."""
-    own = [slice(start, start + length) for start, length in zip(placed.start, placed.length)]
+    segments = [slice(start, start + length) for start, length in zip(placed.start, placed.length)]
     leaving: dict[tuple[int, int], list[int]] = {}
     for s, joint in enumerate(zip(placed.parent, placed.joint)):
         leaving.setdefault(joint, []).append(s)
@@ -206,41 +206,41 @@ def lay_spans(placed: Placement) -> tuple[Span, ...]:
         for (parent, _), members in leaving.items()
         if parent >= 0
     ]
-    return (*(Span(queries=tokens, keys=tokens, causal=True) for tokens in own), *contexts)
+    return (*(Span(queries=tokens, keys=tokens, causal=True) for tokens in segments), *contexts)
 
 
 def lay_sight(placed: Placement) -> Sight:
     ends = [start + length for start, length in zip(placed.start, placed.length)]
-    until_T = torch.tensor(ends, dtype=torch.int32).repeat_interleave(torch.tensor(placed.length))
+    end_T = torch.tensor(ends, dtype=torch.int32).repeat_interleave(torch.tensor(placed.length))
     last = list(ends)
     for s in reversed(range(len(ends))):
         if (parent := placed.parent[s]) >= 0:
             last[parent] = max(last[parent], last[s])
     for s, (parent, joint) in enumerate(zip(placed.parent, placed.joint)):
         if parent >= 0:
-            until_T[placed.start[parent] : placed.start[parent] + joint] = last[s]
+            end_T[placed.start[parent] : placed.start[parent] + joint] = last[s]
     position_T = ragged(torch.tensor(placed.context), torch.tensor(placed.length)).int()
-    return Sight(until_T=until_T, position_T=position_T, **blocks(until_T))
+    return Sight(end_T=end_T, position_T=position_T, **blocks(end_T))
 
 
-def blocks(until_T: Tensor) -> dict[str, Tensor]:
+def blocks(end_T: Tensor) -> dict[str, Tensor]:
     """Return the blocks of keys that each block of queries sees, in part and as a whole."""
-    num = -(-len(until_T) // BLOCK)
-    low, high = torch.nn.functional.pad(until_T, (0, num * BLOCK - len(until_T))).view(num, BLOCK).aminmax(dim=1)
+    num = -(-len(end_T) // BLOCK)
+    low, high = torch.nn.functional.pad(end_T, (0, num * BLOCK - len(end_T))).view(num, BLOCK).aminmax(dim=1)
     first = torch.arange(num) * BLOCK
     before_qk = first < first[:, None]
-    wholly_qk = before_qk & (low >= (first + BLOCK).clamp(max=len(until_T))[:, None])
+    wholly_qk = before_qk & (low >= (first + BLOCK).clamp(max=len(end_T))[:, None])
     partly_qk = (before_qk & (high > first[:, None]) & ~wholly_qk) | torch.eye(num, dtype=torch.bool)
     return {"partly_qk": partly_qk, "wholly_qk": wholly_qk}
 
 
-def blocks_within(seen: Sight, window: int) -> dict[str, Tensor]:
+def blocks_within(sight: Sight, window: int) -> dict[str, Tensor]:
     """Return the blocks of keys that each block of queries sees in a window of the last tokens of each path."""
-    num = len(seen.partly_qk)
-    low, high = last_repeated(seen.position_T, num * BLOCK).view(num, BLOCK).aminmax(dim=1)
+    num = len(sight.partly_qk)
+    low, high = last_repeated(sight.position_T, num * BLOCK).view(num, BLOCK).aminmax(dim=1)
     near_qk = low[:, None] - high < window
-    any_qk = (seen.partly_qk | seen.wholly_qk) & near_qk
-    wholly_qk = seen.wholly_qk & (high[:, None] - low < window)
+    any_qk = (sight.partly_qk | sight.wholly_qk) & near_qk
+    wholly_qk = sight.wholly_qk & (high[:, None] - low < window)
     return {"partly_qk": any_qk & ~wholly_qk, "wholly_qk": wholly_qk}
 
 
@@ -252,8 +252,8 @@ def last_repeated(values: Tensor, length: int) -> Tensor:
 def index(runs: Sequence[Run]) -> Index:
     """A slice where the runs are one."""
     (first, _), (last, num) = runs[0], runs[-1]
-    whole = all(start + length == after for (start, length), (after, _) in pairwise(runs))
-    return slice(first, last + num) if whole else tokens(runs)
+    is_contiguous = all(start + length == after for (start, length), (after, _) in pairwise(runs))
+    return slice(first, last + num) if is_contiguous else tokens(runs)
 
 
 def tokens(runs: Sequence[Run]) -> Tensor:
@@ -268,6 +268,6 @@ def ragged(start: Tensor, length: Tensor) -> Tensor:
 
 
 def rectangle(start: Tensor, length: Tensor, longest: int = 0) -> Tensor:
-    """One row of consecutive indices each, as long as the longest; beyond its length a row repeats its last index."""
+    """Build a row of consecutive indices per segment; beyond its length a row repeats the last index."""
     steps = torch.arange(longest or int(length.max()))
     return start[:, None] + steps.minimum(length[:, None] - 1)

@@ -134,7 +134,7 @@ class Learner(ABC):
         if "reference" in needs:
             model = self.scorer.model
             with adapters_off(model) if is_adapted(model) else nullcontext():
-                batch = replace(batch, reference_M=self.measure(batch, of_start=not is_adapted(model)))
+                batch = replace(batch, reference_M=self.measure(batch, use_start_policy=not is_adapted(model)))
         if self.scorer.heads or (self.gap_cap is not None and batch.sampled):
             batch = replace(batch, old_M=self.measure(batch))
         batch = self.with_forced_logp(batch)
@@ -153,14 +153,14 @@ class Learner(ABC):
         return replace(batch, engine_logp_M=batch.engine_logp_M.where(~is_forced_M, logp_M))
 
     @torch.no_grad()
-    def measure(self, batch: Batch, of_start: bool = False, only: Container[int] | None = None) -> Columns:
+    def measure(self, batch: Batch, use_start_policy: bool = False, only: Container[int] | None = None) -> Columns:
         """Return the scorer's columns of trained tokens, on the CPU; of `only` some trajectories, 0 elsewhere."""
         self.scorer.eval()
         measured: dict[str, Tensor] = {}
         for micro_batch in self.share(batch, only):
             self.beat()
             packed = pack(batch, micro_batch, self.device.type)
-            for name, column_m in self.score_columns(batch, packed, of_start).items():
+            for name, column_m in self.score_columns(batch, packed, use_start_policy).items():
                 column_M = measured.setdefault(name, torch.zeros(batch.num_tokens))
                 if not micro_batch.is_filler:
                     column_M[packed.token_m] = column_m.float().cpu()
@@ -169,12 +169,12 @@ class Learner(ABC):
     def share(self, batch: Batch, only: Container[int] | None = None) -> list[MicroBatch]:
         """This rank's of the whole batch, or of some of its trajectories."""
         chosen = units(batch, "trajectory", only)
-        given = self.micro_batch_tokens, self.ranks.size, self.scorer.packing
-        return shares(batch, chosen, *given)[self.ranks.rank]
+        share_settings = self.micro_batch_tokens, self.ranks.size, self.scorer.packing
+        return shares(batch, chosen, *share_settings)[self.ranks.rank]
 
-    def score_columns(self, batch: Batch, packed: Packed, of_start: bool = False) -> Columns:
+    def score_columns(self, batch: Batch, packed: Packed, use_start_policy: bool = False) -> Columns:
         """Return the scorer's columns of a micro-batch, on the device. The automaton's states stay on the CPU."""
-        score = self.score_start if of_start else self.score
+        score = self.score_start if use_start_policy else self.score
         return score(to_device(packed, self.device), batch.mask_M[packed.token_m])
 
     def update(self, batch: Batch, loss: TokenLoss, unit: Unit = "trajectory") -> Metrics:
@@ -182,9 +182,9 @@ class Learner(ABC):
         for group in self.adam_groups():
             group["lr"] = learning_rate(self.optimizer, group["peak"], self.num_updates, self.num_steps)
         lr = learning_rate(self.optimizer, self.optimizer.lr, self.num_updates, self.num_steps)
-        given = self.micro_batch_tokens, self.ranks, self.device.type, self.scorer.packing
+        settings = self.micro_batch_tokens, self.ranks, self.device.type, self.scorer.packing
         chosen = minibatches(units(batch, unit), self.optimizer.num_minibatches)
-        parts = [prepare(batch, part, *given) for part in chosen]
+        parts = [prepare(batch, part, *settings) for part in chosen]
         steps: list[Metrics] = []
         num_tokens = 0
         for number, part in enumerate(parts * self.optimizer.num_epochs):
@@ -195,32 +195,32 @@ class Learner(ABC):
                 break
         self.num_updates += 1
         first = {name: steps[0][name] for name in ("gap/engine",) if steps and batch.sampled}
-        taken = {} if self.optimizer.max_kl is None else {"optimizer/steps": float(len(steps))}
-        told = {"optimizer/lr": lr, "update/tokens": float(num_tokens)}
+        optimizer_metrics = {} if self.optimizer.max_kl is None else {"optimizer/steps": float(len(steps))}
+        update_metrics = {"optimizer/lr": lr, "update/tokens": float(num_tokens)}
         credited = measure_explained(batch) | measure_uncredited(batch)
-        return {**average_metrics(steps), **first, **credited, **taken, **told}
+        return {**average_metrics(steps), **first, **credited, **optimizer_metrics, **update_metrics}
 
     def step(self, batch: Batch, part: MiniBatch, loss: TokenLoss) -> Metrics:
         """Take one optimizer step on a part of the batch."""
         mine = part.shares[self.ranks.rank]
         self.clear()
         self.scorer.train()
-        told = self.ranks.gather(
+        metrics_by_rank = self.ranks.gather(
             [
                 self.accumulate(batch, micro_batch, packed, loss, part.totals, micro_batch is mine[-1])
                 for micro_batch, packed in zip(mine, part.packed, strict=True)
             ]
         )
-        found = sum_metrics([share for shares in told for share in shares])
-        if not math.isfinite(found["loss/value"]):
+        metrics = sum_metrics([share for shares in metrics_by_rank for share in shares])
+        if not math.isfinite(metrics["loss/value"]):
             self.clear()
-            sound = [[math.isfinite(share.get("loss/value", 0.0)) for share in shares] for shares in told]
+            sound = [[math.isfinite(share.get("loss/value", 0.0)) for share in shares] for shares in metrics_by_rank]
             raise self.fault("loss", batch, part, sound)
         norm = self.move()
         self.clear()  # while the engine samples nothing of them is left
         if not math.isfinite(norm):
             raise self.fault("gradient", batch, part, self.ranks.gather(self.sound(batch, part, loss)))
-        return {**found, "gradient/norm": norm}
+        return {**metrics, "gradient/norm": norm}
 
     def accumulate(
         self, batch: Batch, micro_batch: MicroBatch, packed: Packed, loss: TokenLoss, totals: Totals, is_last: bool
@@ -246,19 +246,19 @@ class Learner(ABC):
 
     def sound(self, batch: Batch, part: MiniBatch, loss: TokenLoss) -> list[bool]:
         """Return whether each micro-batch's loss has a finite gradient in what was computed of its tokens."""
-        found = []
+        flags = []
         for packed in part.packed:
             with torch.no_grad():
-                seen = self.tokens(batch, packed)
-            gradients = column_gradients(loss, seen, part.totals).values()
-            found.append(all(bool(grad.isfinite().all()) for grad in gradients if grad is not None))
-        return found
+                batch_tokens = self.tokens(batch, packed)
+            gradients = column_gradients(loss, batch_tokens, part.totals).values()
+            flags.append(all(bool(grad.isfinite().all()) for grad in gradients if grad is not None))
+        return flags
 
     @torch.no_grad()
     def fault(self, quantity: str, batch: Batch, part: MiniBatch, sound: Sequence[Sequence[bool]]) -> NotFiniteError:
         """The error that shows the first micro-batch that is not sound; the very first if its cause lies deeper."""
         pairs = zip(chain(*part.shares), chain(*sound), strict=True)
-        culprit = next((found for found, flag in pairs if not flag), part.shares[0][0])
+        culprit = next((micro_batch for micro_batch, flag in pairs if not flag), part.shares[0][0])
         packed = pack(batch, culprit, self.device.type)
         return NotFiniteError(quantity, self.num_updates, evidence(packed, self.tokens(batch, packed)))
 

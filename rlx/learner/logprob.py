@@ -60,7 +60,7 @@ class Head:
         return z_cW.log_softmax(-1)
 
     def cast(self, dtype: torch.dtype) -> Head:
-        """The same head in another format; its very tensors where they have it."""
+        """Return the head in another dtype; tensors of that dtype are shared, not copied."""
         bias_V, rows_AH = (None if x is None else x.to(dtype) for x in (self.bias_V, self.rows_AH))
         return replace(self, weight_VH=self.weight_VH.to(dtype), bias_V=bias_V, rows_AH=rows_AH)
 
@@ -114,8 +114,8 @@ class Chunked(torch.autograd.Function):
         grad_logp_M, grad_entropy_M, grad_share_M = grads_M
         hidden_MH, weight_VH, bias_V, rows_AH, target_M, state_M, entropy_M = ctx.saved_tensors
         wants_hidden, wants_weight, wants_bias, wants_rows = ctx.needs_input_grad[:4]
-        given, trained = ctx.dtypes
-        grad_hidden_MH = torch.empty_like(hidden_MH, dtype=given) if wants_hidden else None
+        hidden_dtype, trained = ctx.dtypes
+        grad_hidden_MH = torch.empty_like(hidden_MH, dtype=hidden_dtype) if wants_hidden else None
         grad_weight_VH = torch.zeros_like(weight_VH, dtype=torch.float32) if wants_weight else None
         grad_bias_V = torch.zeros_like(bias_V, dtype=torch.float32) if wants_bias else None
         grad_rows_AH = torch.zeros_like(rows_AH, dtype=torch.float32) if wants_rows else None
@@ -124,11 +124,11 @@ class Chunked(torch.autograd.Function):
             slope_cW = None if ctx.head.shape.is_plain else ctx.head.shape.slope(z_cW)
             logp_cW = ctx.head.normalize(z_cW, state_M[c])
             del z_cW  # a chunk of logits is large
-            of_share = None if grad_share_M is None else grad_share(logp_cW, len(weight_VH), grad_share_M[c])
+            share_grad_cW = None if grad_share_M is None else grad_share(logp_cW, len(weight_VH), grad_share_M[c])
             grad_cW = grad_logits(
                 logp_cW, target_M[c], entropy_M[c], *(g if g is None else g[c] for g in (grad_logp_M, grad_entropy_M))
             )
-            grad_cW = grad_cW if of_share is None else grad_cW.add_(of_share)
+            grad_cW = grad_cW if share_grad_cW is None else grad_cW.add_(share_grad_cW)
             grad_cW = grad_cW.div_(ctx.head.temperature)
             grad_cW = (grad_cW if slope_cW is None else grad_cW.mul_(slope_cW)).to(weight_VH.dtype)
             grad_cV, grad_cA = grad_cW[:, : len(weight_VH)], grad_cW[:, len(weight_VH) :]

@@ -44,7 +44,7 @@ def head_weight(layer: Any) -> Tensor:
 
 
 def action_rows(model: Any) -> Tensor | None:
-    """The output rows of added actions, where there are some; without adapters, what they began as."""
+    """Return the output rows of added actions, if any; with adapters disabled, return the start values."""
     base = base_of(model)
     is_off = any(layer.disable_adapters for layer in adapted_layers(base).values())
     return getattr(base, START if is_off else ROWS, None)

@@ -34,8 +34,8 @@ def learning_rate(optimizer: Optimizer, peak: float, update: int, num_steps: int
     """The rate of update number `update` (from 0) of a run of `num_steps`."""
     if update < optimizer.warmup_steps:
         return peak * (update + 1) / optimizer.warmup_steps
-    held = optimizer.warmup_steps + optimizer.hold_steps
-    done = min(1.0, max(0, update - held) / max(1, num_steps - held))
+    decay_start = optimizer.warmup_steps + optimizer.hold_steps
+    done = min(1.0, max(0, update - decay_start) / max(1, num_steps - decay_start))
     match optimizer.schedule:
         case "constant":
             return peak

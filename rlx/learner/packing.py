@@ -64,9 +64,9 @@ def prepare(
     batch: Batch, chosen: Sequence[Unit], budget: int, ranks: Ranks, device: str, packing: Packing = "forest"
 ) -> MiniBatch:
     """Share the units among ranks and pack those of this rank, once for all passes over the batch."""
-    found = shares(batch, chosen, budget, ranks.size, packing)
-    packed = [pack(batch, micro_batch, device) for micro_batch in found[ranks.rank]]
-    return MiniBatch(totals=count(batch, chosen), shares=found, packed=packed)
+    rank_shares = shares(batch, chosen, budget, ranks.size, packing)
+    packed = [pack(batch, micro_batch, device) for micro_batch in rank_shares[ranks.rank]]
+    return MiniBatch(totals=count(batch, chosen), shares=rank_shares, packed=packed)
 
 
 def pack(batch: Batch, micro_batch: MicroBatch, device: str = "cpu") -> Packed:

@@ -23,8 +23,8 @@ INTEL = "GenuineIntel"
 
 def product(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
     """left right^T + bias."""
-    found: Tensor = torch.ops.mkldnn._linear_pointwise(left, right, bias, "none", [], "")
-    return found
+    output: Tensor = torch.ops.mkldnn._linear_pointwise(left, right, bias, "none", [], "")
+    return output
 
 
 class Linear(torch.autograd.Function):
@@ -70,8 +70,8 @@ def suits(x: Tensor, weight: Tensor) -> bool:
 def name_maker() -> str:
     """Name the processor's maker as the processor does; its architecture if Linux does not tell."""
     text = Path("/proc/cpuinfo").read_text(encoding="utf-8") if Path("/proc/cpuinfo").exists() else ""
-    found = re.search(r"^vendor_id\s*: (\S+)$", text, re.MULTILINE)
-    return found[1] if found else platform.machine()
+    match = re.search(r"^vendor_id\s*: (\S+)$", text, re.MULTILINE)
+    return match[1] if match else platform.machine()
 
 
 def products_on(device: torch.device) -> AbstractContextManager[object]:

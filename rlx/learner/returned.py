@@ -85,15 +85,15 @@ def check_num_rows(name: str, num: int, num_R: Tensor) -> None:
 def numbers_of(name: str, column: PerRow | PerToken) -> Tensor:
     """Return a column's numbers, one after another; MistakeError for values that are no numbers."""
     if isinstance(column, PerRow):
-        given, values = "PerRow([…])", column.values
+        form, values = "PerRow([…])", column.values
     else:
-        given, values = "PerToken([[…], …])", [x for row in column.values for x in row]
+        form, values = "PerToken([[…], …])", [x for row in column.values for x in row]
     try:
         numbers = torch.as_tensor(values, dtype=torch.float32)
     except (TypeError, ValueError, RuntimeError):
         numbers = torch.empty(0, 0)
     if numbers.dim() != 1:
-        raise MistakeError(f"credit: {name} has values that are no numbers; give {given} of floats")
+        raise MistakeError(f"credit: {name} has values that are no numbers; give {form} of floats")
     return numbers
 
 

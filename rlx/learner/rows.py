@@ -1,6 +1,6 @@
-"""The rows of a batch: a decision each, which is a turn that an episode of its own sampled, and where it stands.
+"""Rows of a batch: a row is a decision, a turn that its episode sampled itself, with group, trajectory and turn index.
 
-Credit sees them as `Rows`, with what the learner computed of their tokens.
+Credit gets the rows as `Rows`, with the learner's values of their tokens, such as log-probs.
 """
 
 from __future__ import annotations
@@ -101,7 +101,11 @@ def rows(groups: Sequence[Group], batch: Batch) -> Rows:
     forks = any(d.episode.fork for d in table)
 
     def per_token(column_M: Tensor | None) -> tuple[tuple[float, ...], ...]:
-        return () if column_M is None else tuple(tuple(own.tolist()) for own in column_M.split(list(num_tokens)))
+        return (
+            ()
+            if column_M is None
+            else tuple(tuple(row_values.tolist()) for row_values in column_M.split(list(num_tokens)))
+        )
 
     return Rows(
         group=tuple(d.group for d in table),
@@ -125,7 +129,7 @@ def rows(groups: Sequence[Group], batch: Batch) -> Rows:
         logp=per_token(batch.old_logp_M),
         reference_logp=per_token(batch.reference_M.get("logp")),
         value=per_token(batch.old_M.get("value")),
-        value_after=tuple(own[-1] if own else math.nan for own in per_token(batch.old_M.get("value_after"))),
+        value_after=tuple(values[-1] if values else math.nan for values in per_token(batch.old_M.get("value_after"))),
         replayed=tuple(map(earned_before, table)) if forks else (),
         other=tuple(d.is_other for d in table) if any(d.is_other for d in table) else (),
     )

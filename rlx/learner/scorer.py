@@ -140,19 +140,19 @@ class Scorer(torch.nn.Module):
             return name
         return f"adapter.{name}" if is_adapted(self.model) else None
 
-    def keep_layers(self, kept: bool) -> None:
+    def keep_layers(self, is_kept: bool) -> None:
         """Store activations for the backward pass, or recompute them there."""
-        if kept != self.recomputes:
+        if is_kept != self.recomputes:
             return
         base = base_of(self.model)
         with warnings.catch_warnings(category=FutureWarning, action="ignore"):
-            if kept:
+            if is_kept:
                 base.gradient_checkpointing_disable()
             else:
                 again = partial(computed_again, next(base.parameters()).device)
                 base.gradient_checkpointing_enable({"use_reentrant": False, "context_fn": again})
-        self.recomputes = not kept
-        if not kept:
+        self.recomputes = not is_kept
+        if not is_kept:
             give_back_blocks()
 
     def head(self, base: Any) -> Head:

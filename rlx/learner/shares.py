@@ -36,7 +36,7 @@ class MicroBatch:
     segments: Segments
     """Segments that are trained."""
     reach: Reach
-    """These and what they follow, as far as they need it."""
+    """Tokens computed for `segments`: the number of leading tokens of each segment and of each ancestor."""
     packing: Packing = "forest"
     is_filler: bool = False
     """Computed only to keep step with the other ranks; it counts for nothing."""
@@ -102,17 +102,17 @@ def shares(
     if not chosen:
         return [[] for _ in range(size)]
     forest = forest_of(batch, packing)
-    found = [list(micro_batches(forest, share, budget)) for share in balance(forest, chosen, size)]
-    most = max(map(len, found))
+    rank_shares = [list(micro_batches(forest, share, budget)) for share in balance(forest, chosen, size)]
+    most = max(map(len, rank_shares))
     filler = replace(micro_batch(forest, smallest(forest, chosen).segments), is_filler=True)
-    return in_step([share + [filler] * (most - len(share)) for share in found], budget)
+    return in_step([share + [filler] * (most - len(share)) for share in rank_shares], budget)
 
 
-def in_step(found: list[list[MicroBatch]], budget: int) -> list[list[MicroBatch]]:
+def in_step(rank_shares: list[list[MicroBatch]], budget: int) -> list[list[MicroBatch]]:
     """The layers of a unit beyond the budget are computed again, a third more time for far less memory: on every rank,
     as ranks meet in each layer."""
-    beyond = [any(one.num_tokens > budget for one in at_once) for at_once in zip(*found)]
-    return [[replace(one, recompute=again) for one, again in zip(share, beyond)] for share in found]
+    beyond = [any(rank_batch.num_tokens > budget for rank_batch in step_batches) for step_batches in zip(*rank_shares)]
+    return [[replace(rank_batch, recompute=again) for rank_batch, again in zip(share, beyond)] for share in rank_shares]
 
 
 def smallest(forest: Forest, chosen: Sequence[Unit]) -> Unit:
@@ -128,16 +128,16 @@ def micro_batches(forest: Forest, chosen: Sequence[Unit], budget: int) -> Iterat
     """Fill micro-batches of at most `budget` tokens, in order, with whole groups where they fit, so that what they
     share is rarely computed twice. A unit larger than the budget goes alone."""
     current: Segments = []
-    there: Reach = {}
+    reached: Reach = {}
     for segments in segments_that_fit(forest, chosen, budget):
         needed = reach(forest, segments)
-        joint = {**there, **{s: length for s, length in needed.items() if length > there.get(s, 0)}}
+        joint = {**reached, **{s: length for s, length in needed.items() if length > reached.get(s, 0)}}
         if current and num_computed(joint, forest.packing) > budget:
-            yield MicroBatch(segments=current, reach=there, packing=forest.packing)
+            yield MicroBatch(segments=current, reach=reached, packing=forest.packing)
             current, joint = [], needed
-        current, there = current + segments, joint
+        current, reached = current + segments, joint
     if current:
-        yield MicroBatch(segments=current, reach=there, packing=forest.packing)
+        yield MicroBatch(segments=current, reach=reached, packing=forest.packing)
 
 
 def segments_that_fit(forest: Forest, chosen: Sequence[Unit], budget: int) -> Iterator[Segments]:
@@ -146,9 +146,9 @@ def segments_that_fit(forest: Forest, chosen: Sequence[Unit], budget: int) -> It
         yield from sorted((unit.segments for unit in chosen), key=lambda segments: longest(forest, segments))
         return
     for members in by_group(chosen):
-        whole = segments_of(members)
-        fits = num_reached(forest, whole) <= budget
-        yield from [whole] if fits else [unit.segments for unit in members]
+        group_segments = segments_of(members)
+        fits = num_reached(forest, group_segments) <= budget
+        yield from [group_segments] if fits else [unit.segments for unit in members]
 
 
 def longest(forest: Forest, segments: Segments) -> int:
@@ -166,10 +166,10 @@ def balance(forest: Forest, chosen: Sequence[Unit], size: int) -> list[list[Unit
 
 def spread(forest: Forest, chosen: Sequence[Unit], bundles: Sequence[Sequence[Unit]], size: int) -> list[list[Unit]]:
     """The most expensive bundle first, each to the rank that has the least."""
-    held: list[list[Unit]] = [[] for _ in range(size)]
+    rank_units: list[list[Unit]] = [[] for _ in range(size)]
     load = [0] * size
     for bundle in sorted(bundles, key=lambda bundle: -num_reached(forest, segments_of(bundle))):
         rank = load.index(min(load))
-        held[rank].extend(bundle)
-        load[rank] = num_reached(forest, segments_of(held[rank]))
-    return [sorted(share, key=lambda unit: unit.segments) for share in held]
+        rank_units[rank].extend(bundle)
+        load[rank] = num_reached(forest, segments_of(rank_units[rank]))
+    return [sorted(share, key=lambda unit: unit.segments) for share in rank_units]

@@ -38,8 +38,8 @@ class Spans(torch.autograd.Function):
         sums = torch.full(q.shape[:3], -torch.inf, dtype=torch.promote_types(q.dtype, torch.float32))
         if sinks is not None:
             sums.copy_(sinks[:, None].expand(q.shape[1:3]))
-        for at, keys, causal in calls(spans, q, k):
-            join(out, sums, at, *flash(q[at], k[keys], v[keys], 0.0, causal, scale=scaling))
+        for queries, keys, causal in calls(spans, q, k):
+            join(out, sums, queries, *flash(q[queries], k[keys], v[keys], 0.0, causal, scale=scaling))
         ctx.save_for_backward(q, k, v, out, sums, sinks)
         ctx.spans, ctx.scaling = spans, scaling
         return out
@@ -48,10 +48,10 @@ class Spans(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, out, sums, sinks = ctx.saved_tensors
         grad_q, grad_k, grad_v = (torch.zeros_like(x) for x in (q, k, v))
-        for at, keys, causal in calls(ctx.spans, q, k):
-            given = grad[at], q[at], k[keys], v[keys], out[at], sums[at]
-            found = flash_backward(*given, 0.0, causal, scale=ctx.scaling)
-            for total, index, more in zip((grad_q, grad_k, grad_v), (at, keys, keys), found, strict=True):
+        for queries, keys, causal in calls(ctx.spans, q, k):
+            tensors = grad[queries], q[queries], k[keys], v[keys], out[queries], sums[queries]
+            gradients = flash_backward(*tensors, 0.0, causal, scale=ctx.scaling)
+            for total, index, more in zip((grad_q, grad_k, grad_v), (queries, keys, keys), gradients, strict=True):
                 total[index] += more
         return grad_q, grad_k, grad_v, None, None, sink_gradient(sinks, grad, out, sums)
 
@@ -71,14 +71,14 @@ Where = tuple[slice, slice, Index]
 def calls(spans: tuple[Span, ...], q: Tensor, k: Tensor) -> Iterator[tuple[Where, Where, bool]]:
     """Queries, keys, and whether these are causal: one call a span, or as many as query heads share a key head, so that
     no key is repeated."""
-    num, every = q.shape[1] // k.shape[1], slice(None)
+    num, full_slice = q.shape[1] // k.shape[1], slice(None)
     for span in spans:
         for first in range(num):
-            yield (every, slice(first, None, num), span.queries), (every, every, span.keys), span.causal
+            yield (full_slice, slice(first, None, num), span.queries), (full_slice, full_slice, span.keys), span.causal
 
 
-def join(out: Tensor, sums: Tensor, at: Where, more: Tensor, more_sums: Tensor) -> None:
+def join(out: Tensor, sums: Tensor, queries: Where, more: Tensor, more_sums: Tensor) -> None:
     """Add what some queries found in more keys."""
-    before, joint = sums[at], torch.logaddexp(sums[at], more_sums)
-    out[at] = out[at] * (before - joint).exp()[..., None] + more * (more_sums - joint).exp()[..., None]
-    sums[at] = joint
+    before, joint = sums[queries], torch.logaddexp(sums[queries], more_sums)
+    out[queries] = out[queries] * (before - joint).exp()[..., None] + more * (more_sums - joint).exp()[..., None]
+    sums[queries] = joint

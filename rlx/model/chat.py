@@ -54,7 +54,7 @@ def tool_marks(tokenizer: Any, tools: str | None, turn: str | None) -> Marks:
 
 
 def messages_of(roles: Sequence[str]) -> list[dict[str, str]]:
-    """Return one message of each role, whose content is its mark."""
+    """Return one message per role, with the role's mark as its content."""
     return [{"role": role, "content": MARK % place} for place, role in enumerate(roles)]
 
 
@@ -80,8 +80,8 @@ def end_of_turn(tokenizer: Any, marks: Marks, eos_ids: Collection[int] = ()) -> 
     if named or (back and is_special(tokenizer, back[0])):
         return [*named, *back][0]
     if tokenizer.eos_token_id in eos_ids or not eos_ids:
-        own: int | None = tokenizer.eos_token_id
-        return own
+        eos_id: int | None = tokenizer.eos_token_id
+        return eos_id
     return next(iter(eos_ids))
 
 

@@ -1,19 +1,19 @@
-"""Output rows of actions beyond the vocabulary: a parameter of the model, `action_rows`, and what its rows are for.
+"""Output rows of actions beyond the vocabulary: the model's parameter `action_rows`, and the action of each row.
 
 Yue et al. 2025, "Expanding the Action Space of LLMs to Reason Beyond Language"
 
-The rows are no part of the head, which may be the input embedding too: they are joined to it where log-probs are
-computed. Action i starts as its description's output rows,
+The head may be the input embedding too, so the rows are a separate parameter. They are joined to the head where
+log-probs are computed. Action i starts from the output rows of its description, in one of three ways:
 
     description:  w_i.h ~ W[d_1].h + log p(d_2 ... d_n | h, d_1)        fitted (rlx.model.rows)
     word:         w_i = mean of W[d_1], ..., W[d_n]
     first:        w_i = W[d_1]                                          as released
 
-so that one of a single token is, at first, exactly as likely as that token, by any. A blank at a description's end is
-none of d: it parts an action from what is chosen next. By `word` and `first` no blank that is a token of its own is:
-actions that begin with one would begin alike. Most vocabularies have words with their blanks, as " compare". Inputs
-need no rows: a context holds descriptions. On disk they are two files in the model's folder, which is a plain Hugging
-Face folder beside them: `actions.json` says what the rows of `actions.safetensors` are.
+In all three ways, an action with a single token is at first exactly as likely as its token. A blank at a description's
+end is not part of d: the blank separates the action from the next choice. `word` and `first` also leave out a blank
+token at the beginning: with it, different actions would start alike. Most vocabularies have words with their blanks, as
+" compare". Inputs need no rows: a context holds descriptions. On disk the actions are two files in the model's plain
+Hugging Face folder: `actions.json` describes the rows of `actions.safetensors`.
 
 Legend: A actions, V vocabulary, H hidden size.
 """
@@ -57,36 +57,38 @@ def expand(
     blanks: Collection[int] = (),
     fitted: Mapping[str, Tensor] = NOTHING,
 ) -> Actions:
-    """Give a model a row for each wanted action, by name its description's ids, that it has none for; its rows and
-    their ids stay as they are. `fitted` has the rows of descriptions of several tokens. ModelError where it knows an
-    action by another description."""
-    known = actions_of(model)
+    """Add a row to a model for each wanted action without a row; existing rows and ids do not change.
+    `wanted` has the ids of each description, by action name; `fitted` the rows of descriptions of several tokens.
+    ModelError if an existing action has another description."""
+    existing = actions_of(model)
     head_VH = model.get_output_embeddings().weight.detach()
-    actions = widen(known, wanted, len(head_VH))
-    old = 0 if known is None else len(known.names)
+    actions = widen(existing, wanted, len(head_VH))
+    old = 0 if existing is None else len(existing.names)
     new = [
         fitted[name] if name in fitted else first_row(head_VH, telling(ids, blanks), initial.get(name, "word"))
         for name, ids in zip(actions.names[old:], actions.descriptions[old:])
     ]
     if new:
-        attach(model, actions, torch.stack(new) if known is None else torch.cat((model.action_rows, torch.stack(new))))
+        attach(
+            model, actions, torch.stack(new) if existing is None else torch.cat((model.action_rows, torch.stack(new)))
+        )
     return actions
 
 
-def widen(known: Actions | None, wanted: Mapping[str, tuple[int, ...]], first: int) -> Actions:
+def widen(existing: Actions | None, wanted: Mapping[str, tuple[int, ...]], first: int) -> Actions:
     """A model's actions and those wanted that are none of them, with ids from `first` on; ModelError for another
     description."""
-    old = {} if known is None else dict(zip(known.names, known.descriptions))
+    old = {} if existing is None else dict(zip(existing.names, existing.descriptions))
     changed = [name for name, ids in wanted.items() if old.get(name, ids) != ids]
     if changed:
         raise ModelError(f"action {changed[0]!r} has another description than the model was trained with; rename it")
-    whole = old | {name: ids for name, ids in wanted.items() if name not in old}
-    return Actions(first=first, names=tuple(whole), descriptions=tuple(whole.values()))
+    descriptions = old | {name: ids for name, ids in wanted.items() if name not in old}
+    return Actions(first=first, names=tuple(descriptions), descriptions=tuple(descriptions.values()))
 
 
 def telling(description: tuple[int, ...], blanks: Collection[int]) -> tuple[int, ...]:
     """A description without blanks, or all of it where it has nothing else."""
-    return tuple(one for one in description if one not in blanks) or description
+    return tuple(token_id for token_id in description if token_id not in blanks) or description
 
 
 def first_row(head_VH: Tensor, description: tuple[int, ...], initial: Initial) -> Tensor:
@@ -134,10 +136,10 @@ def read_names(file: Path) -> Actions:
 
 def take_actions(model: Any, folder: Path) -> None:
     """Attach a folder's rows to the model that was loaded from it."""
-    found = read_actions(folder)
-    if found is None:
+    stored_rows = read_actions(folder)
+    if stored_rows is None:
         return
-    actions, rows_AH = found
+    actions, rows_AH = stored_rows
     head_VH = model.get_output_embeddings().weight
     if (actions.first, rows_AH.shape[1]) != tuple(head_VH.shape):
         raise ModelError(f"{folder}: {NAMES} and {TENSORS} are of another model")
@@ -153,12 +155,12 @@ def actions_to_json(actions: Actions) -> dict[str, Any]:
 
 def actions_from_json(value: Any, where: str) -> Actions:
     fields = record(value, where, ("first", "actions"))
-    told = [record(each, where, ("name", "description")) for each in require_list(fields["actions"], where)]
+    action_records = [record(each, where, ("name", "description")) for each in require_list(fields["actions"], where)]
     try:
         return Actions(
             first=natural(fields["first"], where),
-            names=tuple(string(each["name"], where) for each in told),
-            descriptions=tuple(ids(each["description"], where) for each in told),
+            names=tuple(string(each["name"], where) for each in action_records),
+            descriptions=tuple(ids(each["description"], where) for each in action_records),
         )
     except CodecError:
         raise

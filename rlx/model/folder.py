@@ -33,8 +33,8 @@ LARGEST_VOCABULARY, LARGEST_SETTINGS = 2**29, 2**24
 def check_folder(path: str, folder: Path) -> None:
     """Raise ModelError with the file and its fault. `path` is the user's name for the model."""
 
-    def refuse(what: str) -> None:
-        raise ModelError(f"model.path={path}: {what}; give a Hugging Face model folder")
+    def refuse(problem: str) -> None:
+        raise ModelError(f"model.path={path}: {problem}; give a Hugging Face model folder")
 
     if not (folder / "config.json").exists():
         refuse(f"{folder} has no config.json")
@@ -80,7 +80,7 @@ def read(file: Path) -> Any:
 
 
 def weights_of(folder: Path) -> list[Path]:
-    """Return the files of the weights: the single one, or those that the index names."""
+    """Return the files of the weights: the single file, or all files that the index names."""
     if (folder / WEIGHTS).exists() or not (folder / INDEX).exists():
         return [folder / WEIGHTS] if (folder / WEIGHTS).exists() else []
     named = read(folder / INDEX).get("weight_map", {})
@@ -94,12 +94,12 @@ def fault_of(file: Path) -> str:
             length = int.from_bytes(raw.read(8), "little")
             header = json.loads(raw.read(length)) if 0 < length <= LONGEST_HEADER else None
         ends = [entry["data_offsets"][1] for name, entry in tensors(header).items()]
-        needed, there = 8 + length + max(ends, default=0), file.stat().st_size
+        needed, size = 8 + length + max(ends, default=0), file.stat().st_size
     except OSError as error:
         return f"cannot be read ({error.strerror})"
     except (ValueError, RecursionError, AttributeError, KeyError, TypeError, IndexError):
         return "is not in the safetensors format"
-    return "" if there == needed else f"has {there:,} bytes of {needed:,}"
+    return "" if size == needed else f"has {size:,} bytes of {needed:,}"
 
 
 def tensors(header: Any) -> Mapping[str, Any]:

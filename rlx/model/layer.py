@@ -32,7 +32,7 @@ class Layer:
     key_heads: int = 1
     """Heads that the cache of a split engine divides among its devices."""
     mixed: int = 0
-    """Numbers that a token multiplies with each token that it sees."""
+    """Numbers that a token multiplies with each visible token."""
     window: int | None = None
     """Tokens that the cache holds at most; None: all."""
     state: int = 0

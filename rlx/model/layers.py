@@ -23,20 +23,20 @@ def biased(config: Config) -> str:
     return "qkvo" if config.get("attention_bias") else ""
 
 
-def kinds_of(config: Config, *, every: int | None = None, rest: str = SLIDING) -> list[str]:
-    """Return the kind of each layer: as the file names it, else full attention at `every` so many layers, else all
+def kinds_of(config: Config, *, interval: int | None = None, rest: str = SLIDING) -> list[str]:
+    """Return the kind of each layer: as the file names it, else full attention at every `interval` layers, else all
     full."""
     named, num = config.get("layer_types"), config["num_hidden_layers"]
     if named is not None:
         return list(named)
-    every = config.get("full_attention_interval") or config.get("sliding_window_pattern") or every
-    return [FULL if every is None or (index + 1) % every == 0 else rest for index in range(num)]
+    interval = config.get("full_attention_interval") or config.get("sliding_window_pattern") or interval
+    return [FULL if interval is None or (index + 1) % interval == 0 else rest for index in range(num)]
 
 
-def windowed(config: Config, layer: Layer, *, every: int | None = None) -> list[Layer]:
+def windowed(config: Config, layer: Layer, *, interval: int | None = None) -> list[Layer]:
     """Return the layers of a type whose sliding layers keep a window."""
     window = replace(layer, window=config.get("sliding_window"))
-    return [window if kind == SLIDING else layer for kind in kinds_of(config, every=every)]
+    return [window if kind == SLIDING else layer for kind in kinds_of(config, interval=interval)]
 
 
 def repeated(config: Config, layer: Layer) -> list[Layer]:
@@ -64,8 +64,8 @@ def with_experts(
     """Replace a layer's feed-forward by routed experts of `size`, with `shared` numbers of shared ones, and perhaps
     their own `gate`. With `biases` each matrix of an expert has a row more, and the router has biases."""
     width, active = config["hidden_size"], config["num_experts_per_tok"]
-    kept = {name: pair for name, pair in layer.maps.items() if name not in gated_maps(1, 1)}
-    maps = kept | {"router": (width, experts)} | (gated_maps(width, shared) if shared else {})
+    other_maps = {name: pair for name, pair in layer.maps.items() if name not in gated_maps(1, 1)}
+    maps = other_maps | {"router": (width, experts)} | (gated_maps(width, shared) if shared else {})
     row = int(biases)
     return replace(
         layer,
@@ -139,7 +139,7 @@ def delta_hybrid(config: Config, *, split: bool) -> list[Layer]:
     if config.get("attention_bias"):
         full = replace(full, other=full.other + query)
     linear = delta_layer(config, full, split=split)
-    layers = [full if kind == FULL else linear for kind in kinds_of(config, every=4, rest=LINEAR)]
+    layers = [full if kind == FULL else linear for kind in kinds_of(config, interval=4, rest=LINEAR)]
     return sparse(config, layers) if num_experts(config) else layers
 
 
@@ -149,7 +149,7 @@ def gpt_oss(config: Config) -> list[Layer]:
     dense = llama_like(config, biases="qkvo")
     dense = replace(dense, other=dense.other + config["num_attention_heads"])
     layer = with_experts(config, dense, experts=num_experts(config), size=size, biases=True)
-    return windowed(config, layer, every=2)
+    return windowed(config, layer, interval=2)
 
 
 def falcon_h1(config: Config) -> list[Layer]:
@@ -179,7 +179,9 @@ def lfm2(config: Config) -> list[Layer]:
     plain = llama_like({**config, "intermediate_size": lfm2_feed_forward(config)}, normed="head")
     forward = {name: pair for name, pair in plain.maps.items() if name in gated_maps(1, 1)}
     renamed = dict(zip(("w1", "w3", "w2"), forward.values(), strict=True))
-    own = {("out_proj" if name == "o_proj" else name): pair for name, pair in plain.maps.items() if name not in forward}
+    inner_maps = {
+        ("out_proj" if name == "o_proj" else name): pair for name, pair in plain.maps.items() if name not in forward
+    }
     biases = config.get("conv_bias", False)
     conv = replace(
         plain,
@@ -190,7 +192,7 @@ def lfm2(config: Config) -> list[Layer]:
         mixed=0,
         state=2 * kernel * width,
     )
-    full = replace(plain, maps=own | renamed)
+    full = replace(plain, maps=inner_maps | renamed)
     indices = config.get("full_attn_idxs")
     kinds = config.get("layer_types") or [
         FULL if indices is None or index in indices else CONV for index in range(config["num_hidden_layers"])
@@ -224,8 +226,8 @@ def phi3(config: Config) -> list[Layer]:
 def glm4(config: Config) -> list[Layer]:
     plain = llama_like(config, biases="qkv" if config.get("attention_bias") else "", norms=4)
     inner = config["intermediate_size"]
-    kept = {name: pair for name, pair in plain.maps.items() if name not in ("gate_proj", "up_proj")}
-    return repeated(config, replace(plain, maps={**kept, "gate_up_proj": (config["hidden_size"], 2 * inner)}))
+    other_maps = {name: pair for name, pair in plain.maps.items() if name not in ("gate_proj", "up_proj")}
+    return repeated(config, replace(plain, maps={**other_maps, "gate_up_proj": (config["hidden_size"], 2 * inner)}))
 
 
 def deepseek(config: Config) -> list[Layer]:
@@ -233,8 +235,10 @@ def deepseek(config: Config) -> list[Layer]:
     width, heads, latent = config["hidden_size"], config["num_attention_heads"], config["kv_lora_rank"]
     plain, turned, size = config["qk_nope_head_dim"], config["qk_rope_head_dim"], config["v_head_dim"]
     rank, queries = config.get("q_lora_rank"), heads * (plain + turned)
-    asked = {"q_proj": (width, queries)} if rank is None else {"q_a_proj": (width, rank), "q_b_proj": (rank, queries)}
-    maps = asked | {
+    query_maps = (
+        {"q_proj": (width, queries)} if rank is None else {"q_a_proj": (width, rank), "q_b_proj": (rank, queries)}
+    )
+    maps = query_maps | {
         "kv_a_proj_with_mqa": (width, latent + turned),
         "kv_b_proj": (latent, heads * (plain + size)),
         "o_proj": (heads * size, width),
@@ -266,16 +270,16 @@ LAYERS: Mapping[str, Callable[[Config], list[Layer]]] = MappingProxyType(
         "qwen3_next": lambda config: delta_hybrid(config, split=False),
         "qwen3_5_text": lambda config: delta_hybrid(config, split=True),
         "qwen3_5_moe_text": lambda config: delta_hybrid(config, split=True),
-        "gemma2": lambda config: windowed(config, llama_like(config, biases=biased(config), norms=4), every=2),
+        "gemma2": lambda config: windowed(config, llama_like(config, biases=biased(config), norms=4), interval=2),
         "gemma3_text": lambda config: windowed(
-            config, llama_like(config, biases=biased(config), normed="head", norms=4), every=6
+            config, llama_like(config, biases=biased(config), normed="head", norms=4), interval=6
         ),
         "smollm3": lambda config: repeated(config, llama_like(config, biases=biased(config))),
         "olmo2": lambda config: repeated(config, llama_like(config, biases=biased(config), normed="whole")),
-        "olmo3": lambda config: windowed(config, llama_like(config, biases=biased(config), normed="whole"), every=4),
+        "olmo3": lambda config: windowed(config, llama_like(config, biases=biased(config), normed="whole"), interval=4),
         "glm4": glm4,
         "granite": lambda config: repeated(config, llama_like(config, biases=biased(config))),
-        "cohere2": lambda config: windowed(config, llama_like(config, biases=biased(config), norms=1), every=4),
+        "cohere2": lambda config: windowed(config, llama_like(config, biases=biased(config), norms=1), interval=4),
         "gpt_oss": gpt_oss,
         "falcon_h1": falcon_h1,
         "lfm2": lfm2,
@@ -309,8 +313,8 @@ def text_config(config: Config) -> Config:
         tied = {key: config[key] for key in ("tie_word_embeddings",) if key in config}
         return text_config({**tied, **inner})
     kind = str(config.get("model_type", ""))
-    given = {key: value for key, value in config.items() if value is not None}
-    return {**DEFAULTS.get(kind, {}), **given}
+    values = {key: value for key, value in config.items() if value is not None}
+    return {**DEFAULTS.get(kind, {}), **values}
 
 
 def layers_of(config: Config) -> tuple[Layer, ...]:

@@ -38,9 +38,9 @@ class Masks:
         row_R1, ids_RK = self.forbidden.find(state_B)
         logits_BW[row_R1, ids_RK] = FORBIDDEN
         row_R1, ids_RK = self.allowed.find(state_B)
-        kept_RK = logits_BW[row_R1, ids_RK]
+        logits_RK = logits_BW[row_R1, ids_RK]
         fill(logits_BW, row_R1[:, 0])
-        logits_BW[row_R1, ids_RK] = kept_RK
+        logits_BW[row_R1, ids_RK] = logits_RK
 
 
 def fill(logits_BW: Tensor, row_R: Tensor) -> None:

@@ -37,7 +37,7 @@ def unpack(path: str) -> Path:
 
 
 def converted_name(source: Path) -> str:
-    """Return a name for a file's conversion: by its size, its time and by what converts it."""
+    """Return a name for a file's conversion, from the file's size and time and the versions of the converters."""
     state = source.stat()
     tools = [version_of(name) for name in ("transformers", "gguf", "safetensors", "tokenizers")]
     return f"{source.stem}-{digest_of([state.st_size, state.st_mtime_ns, tools, file_digest(Path(__file__))])}"

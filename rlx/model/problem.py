@@ -6,4 +6,4 @@ from rlx.base.limits import MistakeError
 
 
 class ModelError(MistakeError):
-    """Failure to load or use a model: one line that says what, where and what to do."""
+    """Failure to load or use a model: a message of one line with the cause, the place and the remedy."""

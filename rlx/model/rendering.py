@@ -30,8 +30,8 @@ Messages = Sequence[Mapping[str, str]]
 
 
 class SameDay(datetime):
-    """Clock of templates that tell the date (Llama 3), as a prompt must not depend on the day: it stays at the day that
-    they fall back to."""
+    """Clock of templates that tell the date (Llama 3), fixed at the templates' default date: a prompt must not depend
+    on the day."""
 
     @classmethod
     def now(cls, tz: tzinfo | None = None) -> SameDay:
@@ -48,18 +48,18 @@ def render(tokenizer: Any, conversations: Sequence[Messages]) -> list[str | None
         template = tokenizer.get_chat_template()
     except Exception as error:  # a tokenizer may have several templates, and none that is meant
         raise ModelError(f"the tokenizer's chat template fails: {type(error).__name__}; {REMEDY}") from error
-    asked = {"template": template, "conversations": conversations, "tokens": tokenizer.special_tokens_map}
-    return [text if failure is None else None for text, failure in ask(json.dumps(asked, default=str))]
+    request = {"template": template, "conversations": conversations, "tokens": tokenizer.special_tokens_map}
+    return [text if failure is None else None for text, failure in ask(json.dumps(request, default=str))]
 
 
 @cache
-def ask(asked: str) -> tuple[tuple[str, str | None], ...]:
+def ask(request: str) -> tuple[tuple[str, str | None], ...]:
     """Return a text and the name of its error, or None, for each conversation. Cached, as a run asks several times."""
     places = [os.path.abspath(place) for place in sys.path if place]
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-c", START],
-            input=asked.encode(),
+            input=request.encode(),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(places)},
@@ -69,17 +69,17 @@ def ask(asked: str) -> tuple[tuple[str, str | None], ...]:
     except subprocess.TimeoutExpired:
         raise ModelError(too_much()) from None
     try:
-        told = json.loads(done.stdout) if done.returncode == 0 else None
+        answers = json.loads(done.stdout) if done.returncode == 0 else None
     except ValueError:
-        told = None
-    if told is None:
+        answers = None
+    if answers is None:
         raise ModelError(too_much())
-    first = told[0][1]
-    if any(failure in ("MemoryError", "TooLong") for _, failure in told):
+    first = answers[0][1]
+    if any(failure in ("MemoryError", "TooLong") for _, failure in answers):
         raise ModelError(too_much())
     if first is not None:
         raise ModelError(f"the tokenizer's chat template fails: {first}; {REMEDY}")
-    return tuple((text, failure) for text, failure in told)
+    return tuple((text, failure) for text, failure in answers)
 
 
 def too_much() -> str:
@@ -95,7 +95,7 @@ def main() -> None:
     from transformers.utils import chat_template_utils
 
     vars(chat_template_utils)["datetime"] = SameDay  # in this process alone
-    asked = json.load(sys.stdin)
+    request = json.load(sys.stdin)
     used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
     resource.setrlimit(resource.RLIMIT_CPU, (int(used) + 1 + SECONDS,) * 2)
     if sys.platform == "linux":
@@ -104,19 +104,22 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MEGABYTES * 2**20,) * 2)
     sys.stdout.write(
         json.dumps(
-            [render_one(chat_template_utils.render_jinja_template, one, asked) for one in asked["conversations"]]
+            [
+                render_one(chat_template_utils.render_jinja_template, conversation, request)
+                for conversation in request["conversations"]
+            ]
         )
     )
 
 
-def render_one(rendered: Any, conversation: Messages, asked: Mapping[str, Any]) -> tuple[str, str | None]:
+def render_one(rendered: Any, conversation: Messages, request: Mapping[str, Any]) -> tuple[str, str | None]:
     """Return the text of one conversation, or the name of its error."""
     try:
         (text,), _ = rendered(
             conversations=[conversation],
-            chat_template=asked["template"],
+            chat_template=request["template"],
             add_generation_prompt=conversation[-1]["role"] != "assistant",
-            **asked["tokens"],
+            **request["tokens"],
         )
     except Exception as error:  # a template raises what it likes
         return "", type(error).__name__

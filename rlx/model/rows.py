@@ -1,4 +1,4 @@
-"""Output rows by which an action is as likely as its description, where that has several tokens d_1 ... d_n.
+"""Fit of output rows: an action becomes as likely as its description of several tokens d_1 ... d_n.
 
     log p(a | h) = w.h - log Z(h)   ~   log p(d_1 ... d_n | h) = W[d_1].h - log Z(h) + r(h)
     r(h) = sum over j > 1 of log p(d_j | h, d_1 ... d_{j-1})
@@ -45,9 +45,9 @@ def fit_rows(
     head_VH = model.get_output_embeddings().weight.detach()
     shape, rows = logit_shape(model.config.to_dict()), {}
     for name, ids in descriptions.items():
-        here = [place for place in places if name in place.may] or places
-        hidden_NH = torch.stack([place.hidden for place in here])
-        rest_N = torch.tensor([place.rests[name] for place in here], dtype=torch.float64)
+        action_places = [place for place in places if name in place.may] or places
+        hidden_NH = torch.stack([place.hidden for place in action_places])
+        rest_N = torch.tensor([place.rests[name] for place in action_places], dtype=torch.float64)
         first_H = head_VH[ids[0]].double()
         if not shape.is_plain:
             first_N = hidden_NH @ first_H.cpu()
@@ -87,11 +87,11 @@ def read(
     ends = ending_ids(model)
     reader = Reader(model)
     hidden_BH = reader.begin([ground.prompt for ground in grounds])
-    own = torch.randint(LENGTH + 1, (len(grounds),), generator=rng).tolist()
-    ways = [Way(ground, num) for ground, num in zip(grounds, own)]
+    num_sampled = torch.randint(LENGTH + 1, (len(grounds),), generator=rng).tolist()
+    ways = [Way(ground, num) for ground, num in zip(grounds, num_sampled)]
     while any(not way.is_over for way in ways):
         if any(way.may for way in ways):
-            rests = {name: found.tolist() for name, found in rests_of(reader, descriptions).items()}
+            rests = {name: log_probs.tolist() for name, log_probs in rests_of(reader, descriptions).items()}
             hidden = hidden_BH.double().cpu()
             for row, way in enumerate(ways):
                 if way.may:
@@ -107,13 +107,13 @@ def draw(logits_BV: Tensor, rng: torch.Generator) -> list[int]:
     cumulative_BV = logits_BV.softmax(-1).cumsum(-1).cpu()
     uniform_B = torch.rand(len(logits_BV), 1, generator=rng, dtype=torch.float64) * cumulative_BV[:, -1:]
     drawn = torch.searchsorted(cumulative_BV, uniform_B, right=True).clamp_max(logits_BV.shape[1] - 1)
-    return [int(one) for one in drawn[:, 0]]
+    return [int(token_id) for token_id in drawn[:, 0]]
 
 
 def rests_of(reader: Reader, descriptions: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
     """Return for each description, (B,), the log-prob of all but its first token; descriptions that begin alike are
     read together, and what the reader has read stays."""
-    found: dict[str, Tensor] = {}
+    log_probs: dict[str, Tensor] = {}
     longer = {name: ids for name, ids in descriptions.items() if len(ids) > 1}
     for first, group in groupby(sorted(longer, key=lambda name: longer[name]), key=lambda name: longer[name][0]):
         names = list(group)
@@ -122,8 +122,8 @@ def rests_of(reader: Reader, descriptions: Mapping[str, tuple[int, ...]]) -> dic
         deeper = rests_of(reader, {name: longer[name][1:] for name in names})
         reader.go_back(before)
         for name in names:
-            found[name] = logp_BV[:, longer[name][1]] + deeper.get(name, 0.0)
-    return found
+            log_probs[name] = logp_BV[:, longer[name][1]] + deeper.get(name, 0.0)
+    return log_probs
 
 
 def ending_ids(model: Any) -> Collection[int]:
@@ -167,7 +167,7 @@ class Reader:
     """A model that reads texts side by side, padded on their left, and can take its last id back."""
 
     model: Any
-    seen: Tensor = field(default_factory=lambda: torch.zeros(0, 0, dtype=torch.long))
+    mask: Tensor = field(default_factory=lambda: torch.zeros(0, 0, dtype=torch.long))
     """Ones for ids and zeros for padding, (B, N)."""
     cache: Any = None
     shape: LogitShape = field(init=False)
@@ -179,7 +179,7 @@ class Reader:
 
     @property
     def num_rows(self) -> int:
-        return len(self.seen)
+        return len(self.mask)
 
     def begin(self, prompts: Sequence[Sequence[int]]) -> Tensor:
         """Return the hidden state after each prompt, (B, H)."""
@@ -187,14 +187,14 @@ class Reader:
 
         longest = max(map(len, prompts))
         ids_BN = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
-        self.seen = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+        self.mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
         self.cache = DynamicCache(config=self.model.config) if self.is_recurrent else DynamicCache()
-        return self._read(ids_BN, (self.seen.cumsum(1) - 1).clamp_min(0))
+        return self._read(ids_BN, (self.mask.cumsum(1) - 1).clamp_min(0))
 
     def go_on(self, ids: Sequence[int]) -> Tensor:
         """Return the hidden state after one more id of each text, (B, H)."""
-        self.seen = torch.cat((self.seen, torch.ones(self.num_rows, 1, dtype=torch.long)), 1)
-        return self._read(torch.tensor(ids)[:, None], self.seen.sum(1, keepdim=True) - 1)
+        self.mask = torch.cat((self.mask, torch.ones(self.num_rows, 1, dtype=torch.long)), 1)
+        return self._read(torch.tensor(ids)[:, None], self.mask.sum(1, keepdim=True) - 1)
 
     def bookmark(self) -> Any:
         """Return a copy of the cache where layers hold state, which cannot be cropped; None for other models."""
@@ -202,7 +202,7 @@ class Reader:
 
     def go_back(self, before: Any) -> None:
         """Forget the last id; `before` is the bookmark that was set before it."""
-        self.seen = self.seen[:, :-1]
+        self.mask = self.mask[:, :-1]
         if before is None:
             self.cache.crop(-1)
         else:
@@ -216,7 +216,7 @@ class Reader:
         device = self.model.get_output_embeddings().weight.device
         read = self.model.get_decoder()(
             input_ids=ids_BN.to(device),
-            attention_mask=self.seen.to(device),
+            attention_mask=self.mask.to(device),
             position_ids=positions_BN.to(device),
             past_key_values=self.cache,
             use_cache=True,

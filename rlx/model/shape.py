@@ -107,11 +107,11 @@ class Shape:
     def cache_bytes(self, context: float, number: int, split: int = 1) -> float:
         """Count the bytes of one context's keys, values and state on each of `split` devices, of `number` bytes a key.
         No head is split."""
-        kept = sum(
+        num_cached = sum(
             num * (layer.cached // layer.key_heads) * -(-layer.key_heads // split) * layer.seen(context)
             for layer, num in self.kinds
         )
-        return number * kept + self.state / split
+        return number * num_cached + self.state / split
 
     def __post_init__(self) -> None:
         counts = (self.width, self.layers, self.heads, self.key_heads, self.head_size, self.feed_forward)
@@ -141,16 +141,16 @@ def read_shape(config: Mapping[str, Any]) -> Shape:
 
 
 def find_shape(model: Mapping[str, Any]) -> Shape | None:
-    """Return the shape of a model: of its folder's config.json where that is here, else as its yaml gives it. None
-    where neither is known, or where rlx cannot size it."""
+    """Return the shape of a model, from the config.json in its folder if present, else from its yaml. None without
+    either, or if rlx cannot size the model."""
     file = find_file(str(model["path"]), "config.json")
     shape = _try_read(_find_config(model))
     return shape if shape is None or file is None else replace(shape, added=num_added(file.with_name(ACTIONS)))
 
 
 def why_unsized(model: Mapping[str, Any]) -> str | None:
-    """Return the reason why the shape of a model with a known configuration cannot be read; None where it can be, or
-    where no configuration is here."""
+    """Return the reason why the shape of a model with a known configuration cannot be read; None if the shape can be
+    read, or without a configuration."""
     config = _find_config(model)
     if not config:
         return None
@@ -168,14 +168,14 @@ def why_unsized(model: Mapping[str, Any]) -> str | None:
 def _find_config(model: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the keys of a model's config.json where that is here, else those of its yaml."""
     file = find_file(str(model["path"]), "config.json")
-    found = read_json(Path(os.path.realpath(file))) if file is not None else model.get("shape")
-    return found if isinstance(found, Mapping) else {}
+    config = read_json(Path(os.path.realpath(file))) if file is not None else model.get("shape")
+    return config if isinstance(config, Mapping) else {}
 
 
 def num_added(file: Path) -> int:
     """Count the actions that the file beside a model names; 0 without the file."""
-    told = read_json(Path(os.path.realpath(file))).get("actions") if file.is_file() else None
-    return len(told) if isinstance(told, list) else 0
+    names = read_json(Path(os.path.realpath(file))).get("actions") if file.is_file() else None
+    return len(names) if isinstance(names, list) else 0
 
 
 def find_positions(path: str) -> int | None:

@@ -1,4 +1,4 @@
-"""A request's walk through its engine's automaton: its state, and the tokens that this state forbids."""
+"""Walk of a request through its engine's automaton: the current state, and the tokens that the state forbids."""
 
 from __future__ import annotations
 

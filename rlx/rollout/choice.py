@@ -43,18 +43,23 @@ class Chooser:
 
     def _settings(self, logits_BV: Tensor, rows: Sequence[RequestRow]) -> RowSettings:
         if self._row_settings is None or not same(self._row_settings[0], rows):
-            device, asked = logits_BV.device, [row.request for row in rows]
-            knobs = read_knobs([request.sampling for request in asked], logits_BV.shape[1], device)
-            watch = read_watch([request.watch for request in asked], device)
-            self._row_settings = list(rows), knobs, watch, read_tops([request.entropy_of for request in asked], device)
+            device, requests = logits_BV.device, [row.request for row in rows]
+            knobs = read_knobs([request.sampling for request in requests], logits_BV.shape[1], device)
+            watch = read_watch([request.watch for request in requests], device)
+            self._row_settings = (
+                list(rows),
+                knobs,
+                watch,
+                read_tops([request.entropy_of for request in requests], device),
+            )
         return self._row_settings
 
 
 def add_logprobs(rows: Sequence[RequestRow], logprobs_BW: Tensor) -> None:
     """Give rows the log-probs of the ids that they watch."""
     watching = [row for row in rows if row.request.watch]
-    for row, found in zip(watching, logprobs_BW.tolist(), strict=True):
-        row.watching = tuple(found[: len(row.request.watch)])
+    for row, watched_logprobs in zip(watching, logprobs_BW.tolist(), strict=True):
+        row.watching = tuple(watched_logprobs[: len(row.request.watch)])
 
 
 def add_entropies(rows: Sequence[RequestRow], entropies: Tensor) -> None:

@@ -1,8 +1,8 @@
 """Episodes shared out over the processes of a run: each plays its share, and all get every trajectory.
 
 Random streams are keyed by task, sample and turn, so who plays what changes nothing but rounding: a group whose starts
-are known may be split, and more ranks than tasks all have episodes. A growth lives on one rank, which alone hears what
-its episodes said before it asks for more. Trajectories travel once, at the end, as the JSON they are stored as.
+are known may be split, and more ranks than tasks all have episodes. A growth runs on one rank. Only this rank sees the
+growth's first episodes before the growth asks for more. Trajectories travel once, at the end, in their stored JSON.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class DistributedPlayer:
         if sampler.grow is None:
             return sample_flat(self, sampler, tasks)
         grown = self._share(growths(sampler, self.player.with_context(sampler.grow), tasks, self.repeats), self._grow)
-        return [group_of(told, task) for told, task in zip(grown, tasks, strict=True)]
+        return [group_of(stored_group, task) for stored_group, task in zip(grown, tasks, strict=True)]
 
     def _grow(self, mine: Sequence[Growing[Group]]) -> list[Any]:
         return [[to_json(trajectory) for trajectory in group.trajectories] for group in self.player.grow(mine)]
@@ -56,22 +56,25 @@ class DistributedPlayer:
     def play(self, starts: Sequence[Start]) -> list[Trajectory]:
         starts = number_repeats(starts, self.repeats)
         played = self._share(starts, lambda mine: [to_json(trajectory) for trajectory in self.player.play(mine)])
-        return [replace(from_json(told), task=start.task) for told, start in zip(played, starts, strict=True)]
+        return [
+            replace(from_json(stored_trajectory), task=start.task)
+            for stored_trajectory, start in zip(played, starts, strict=True)
+        ]
 
     def _share(self, work: Sequence[W], do: Callable[[Sequence[W]], list[Any]]) -> list[Any]:
         """Return the result of `do` for each piece of work, done by the rank that owns it; ranks speak once."""
         owners = [self.players[place] for place in owners_of(len(work), len(self.players))]
-        said, error = attempt(lambda: do([one for one, owner in zip(work, owners) if owner == self.ranks.rank]))
-        told = self.ranks.gather(said)
+        message, error = attempt(lambda: do([piece for piece, owner in zip(work, owners) if owner == self.ranks.rank]))
+        messages = self.ranks.gather(message)
         if error is not None:
             raise error
-        for rank, said in enumerate(told):
-            if said["failed"]:
-                raise RanksError(f"rank {rank}: {said['failed']}")
-        stopped = max(said["stopped"] for said in told)
+        for rank, message in enumerate(messages):
+            if message["failed"]:
+                raise RanksError(f"rank {rank}: {message['failed']}")
+        stopped = max(message["stopped"] for message in messages)
         if stopped:
             raise InterruptedRunError(stopped)
-        done = [iter(said["done"]) for said in told]
+        done = [iter(message["done"]) for message in messages]
         return [next(done[owner]) for owner in owners]
 
     def demonstrate(self, tasks: Sequence[Task]) -> list[Trajectory]:
@@ -81,18 +84,18 @@ class DistributedPlayer:
 
 def attempt(do: Callable[[], list[Any]]) -> tuple[dict[str, Any], Exception | None]:
     """Return the message of this rank: what it has done, or why not; and its error, if that is why."""
-    said: dict[str, Any] = {"done": [], "stopped": 0, "failed": ""}
+    message: dict[str, Any] = {"done": [], "stopped": 0, "failed": ""}
     try:
-        return {**said, "done": do()}, None
+        return {**message, "done": do()}, None
     except InterruptedRunError as stop:
-        return {**said, "stopped": int(stop.signum)}, None
+        return {**message, "stopped": int(stop.signum)}, None
     except Exception as error:
-        return {**said, "failed": f"{type(error).__name__}: {error}"}, error
+        return {**message, "failed": f"{type(error).__name__}: {error}"}, error
 
 
-def group_of(told: Sequence[Any], task: Task) -> Group:
+def group_of(stored_trajectories: Sequence[Any], task: Task) -> Group:
     """Build the group that a rank sent: of `task`, or of the stored task that stands for it."""
-    trajectories = [from_json(trajectory) for trajectory in told]
+    trajectories = [from_json(trajectory) for trajectory in stored_trajectories]
     if trajectories and trajectories[0].task.key != task.key:
         task = trajectories[0].task
     return Group(task=task, trajectories=tuple(replace(trajectory, task=task) for trajectory in trajectories))

@@ -1,7 +1,7 @@
 """Interface of engines, which sample completions.
 
 An engine holds a policy's weights and the KV caches of sessions. A session is one episode's growing context: its
-requests come one after another, each prompt usually the one before it, its completion and an observation. In the
+requests come in sequence. A prompt usually is the previous prompt with its completion and an observation. In the
 torch engine a session is a parked row of the cache, in vLLM a hit of its prefix cache. `release` is a hint that the
 cache of a session may go. Work happens in `step` alone, a tick at a time; its caller owns the schedule.
 

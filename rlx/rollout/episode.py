@@ -83,7 +83,7 @@ def turn_of(env: Environment, completion: Completion, action: Action, step: Step
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """One environment as a player meets it: how one speaks there, and how many turns may pass."""
+    """An environment with its protocol (`Speech`) and its limit of turns."""
 
     env: Environment
     speech: Speech
@@ -113,8 +113,10 @@ class World:
     ) -> Turn:
         """Build the finished turn. A tool's observation is counted in the policy's tokens."""
         speech = self.speech_of(agent)
-        said = encode(speech.dialect.render(step.observation)) if step.observation and step.tool.num_calls else ()
-        tool = replace(step.tool, num_tokens=len(said))
+        observation_ids = (
+            encode(speech.dialect.render(step.observation)) if step.observation and step.tool.num_calls else ()
+        )
+        tool = replace(step.tool, num_tokens=len(observation_ids))
         turn = turn_of(self.env, completion, action, replace(step, tool=tool), luck, agent)
         return replace(turn, prompt_ids=prompt, reply=speech.measure(completion, action))
 
@@ -178,7 +180,7 @@ class Scene:
         return self.world.speech_of(self.agent)
 
     def seen(self) -> tuple[tuple[Part, ...], Sequence[Turn]]:
-        """Return what the next agent has seen: the opening, and its turns with the observations that it read."""
+        """Return the next agent's view of the episode: the opening, and the agent's turns with their observations."""
         return seen_in(self.world.env, self.agent, self.opening.observation, self.turns)
 
     def begin(self) -> tuple[int, ...]:
@@ -291,19 +293,23 @@ def demonstrate_episode(world: World, task: Task, seed: int) -> Trajectory:
     agent = opening.next_agent
 
     def context() -> tuple[int, ...]:
-        seen, past = seen_in(world.env, agent, opening.observation, turns)
-        return world.speech.context(brief(world.env, task, agent), seen, past, encode, shown.legal)
+        observed, past = seen_in(world.env, agent, opening.observation, turns)
+        return world.speech.context(brief(world.env, task, agent), observed, past, encode, expert_move.legal)
 
-    for shown in moves:
+    for expert_move in moves:
         before, past = context(), seen_in(world.env, agent, opening.observation, turns)[1]
         summary = world.speech.write_summary(past)
         if summary is not None:
             action = world.speech.hear(summary, past)
             turns.append(world.close_turn(before, summary, action, Step(), encode, agent=agent))
             before = context()
-        said = world.speech.say(shown.move, shown.legal)
-        turns.append(world.close_turn(before, said, shown.move.action, shown.step, encode, agent=agent))
-        agent = shown.step.next_agent
+        completion = world.speech.say(expert_move.move, expert_move.legal)
+        turns.append(
+            world.close_turn(before, completion, expert_move.move.action, expert_move.step, encode, agent=agent)
+        )
+        agent = expert_move.step.next_agent
     success = bool(moves and moves[-1].step.success)
-    seen = opening.observation
-    return Trajectory(task=task, sample=0, turns=tuple(turns), status="done", success=success, opening=seen)
+    first_observation = opening.observation
+    return Trajectory(
+        task=task, sample=0, turns=tuple(turns), status="done", success=success, opening=first_observation
+    )

@@ -1,4 +1,4 @@
-"""A fork in mid-turn: its replayed turns, the beginning of its first completion, and that turn as one completion.
+"""A fork in mid-turn: the replayed turns, the beginning of the first completion, and the joined first completion.
 
     parent   turn 0 ... turn k  [a b c d e f]
     fork     turn 0 ... turn k  [a b c | X Y | g h i]      token=3, forced=(X, Y); g h i are new

@@ -55,24 +55,24 @@ def number_starts(growth: Growth, task: Task, repeat: int, sampler: Sampler) -> 
     begun: dict[int, Start] = {}
     num_waiting = num_empty = 0
     try:
-        asked: Any = next(growth)
+        demand: Any = next(growth)
         while True:
-            starts = set_repeats(asked.starts if isinstance(asked, Ask) else asked, task, repeat, begun)
+            starts = set_repeats(demand.starts if isinstance(demand, Ask) else demand, task, repeat, begun)
             check_number(task, len(begun), sampler)
             if not sampler.watches:
                 check_watched(task, starts, growth.gi_code.co_qualname if isgenerator(growth) else kind(growth))
             num_waiting += len(starts)
-            wait = asked.wait if isinstance(asked, Ask) else num_waiting
+            wait = demand.wait if isinstance(demand, Ask) else num_waiting
             check_wait(task, wait, num_waiting)
             num_waiting -= wait
             num_empty = 0 if wait else num_empty + 1
             check_empty(task, num_empty)
             # answered here: a scheduler that is asked for nothing calls itself for the next request
-            asked = growth.send((yield Ask(starts=starts, wait=wait)) if wait else [])
+            demand = growth.send((yield Ask(starts=starts, wait=wait)) if wait else [])
     except StopIteration as end:
         if num_waiting:
             refuse(task, f"it returned while {num_waiting} of its episodes were under way; wait for them first")
-        return check_group(task, end.value, {one.sample for one in begun.values() if one.sampling is not None})
+        return check_group(task, end.value, {start.sample for start in begun.values() if start.sampling is not None})
 
 
 def set_repeats(starts: Any, task: Task, repeat: int, begun: dict[int, Start]) -> Sequence[Start | Probe]:
@@ -83,9 +83,9 @@ def set_repeats(starts: Any, task: Task, repeat: int, begun: dict[int, Start]) -
     return [replace(start, repeat=repeat) for start in starts]
 
 
-def are_probes(asked: Any) -> bool:
+def are_probes(demand: Any) -> bool:
     """Tell whether a sampler asks the policy for log-probs, and for no episodes."""
-    return isinstance(asked, Sequence) and bool(asked) and all(isinstance(one, Probe) for one in asked)
+    return isinstance(demand, Sequence) and bool(demand) and all(isinstance(probe, Probe) for probe in demand)
 
 
 def check_wait(task: Task, wait: Any, num_waiting: int) -> None:
@@ -147,29 +147,31 @@ def check_number(task: Task, num: int, sampler: Sampler) -> None:
 
 
 def check_group(task: Task, group: Any, apart: Set[int] = frozenset()) -> Group:
-    """Return what a sampler returned, if it is a group that has the parents of its forks: their turns before are rows
-    of these, by which credit knows a tree. What shall not be trained, credit leaves out by `keep`."""
+    """Validate the sampler's group: the parent of every fork must be in it, because the fork's earlier turns are rows
+    of the parent. Credit's `keep` leaves out episodes that shall not be trained."""
     if not isinstance(group, Group):
         refuse(task, f"it returned {kind(group)}; return the Group")
     if not group.trajectories:
         refuse(task, "it returned a Group without trajectories; return those that were played")
-    samples = {one.sample for one in group.trajectories}
+    samples = {trajectory.sample for trajectory in group.trajectories}
     if samples & apart:
         refuse(task, f"sample {min(samples & apart)} has sampling of its own, which nobody trains; leave it out")
-    for one in group.trajectories:
-        if one.fork is not None and one.fork.parent not in samples:
-            left = f"sample {one.sample} is a fork of sample {one.fork.parent}, which the Group lacks"
+    for trajectory in group.trajectories:
+        if trajectory.fork is not None and trajectory.fork.parent not in samples:
+            left = f"sample {trajectory.sample} is a fork of sample {trajectory.fork.parent}, which the Group lacks"
             refuse(task, f"{left}; return it too, and have credit keep what shall be trained")
     return group
 
 
-def kind(given: Any) -> str:
+def kind(value: Any) -> str:
     """Name a value's type, in a word or two."""
-    if isinstance(given, list | tuple):
-        return f"a {type(given).__name__} of {', '.join(sorted({type(one).__name__ for one in given})) or 'nothing'}"
-    name = type(given).__name__
-    return "nothing" if given is None else f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+    if isinstance(value, list | tuple):
+        return (
+            f"a {type(value).__name__} of {', '.join(sorted({type(member).__name__ for member in value})) or 'nothing'}"
+        )
+    name = type(value).__name__
+    return "nothing" if value is None else f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
-def refuse(task: Task, told: str) -> NoReturn:
-    raise SamplerError(f"sampler, task {task.id!r:.60}: {told}")
+def refuse(task: Task, problem: str) -> NoReturn:
+    raise SamplerError(f"sampler, task {task.id!r:.60}: {problem}")

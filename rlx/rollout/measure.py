@@ -22,8 +22,8 @@ def share(flags: Iterable[bool]) -> float:
     return mean(float(flag) for flag in flags)
 
 
-def ratio(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
+def ratio(part: float, total: float) -> float:
+    return part / total if total else 0.0
 
 
 FLAGS = ("tool/mismatch_rate", "episode/truncated", "episode/errors")
@@ -51,31 +51,31 @@ EMPTY = describe(Trajectory(task=Task(id="", prompt=(), data={}), sample=0, turn
 
 def env_figures(episode: Trajectory) -> dict[str, float]:
     """Return the environment's own measures of an episode, each summed over its turns."""
-    found: dict[str, float] = {}
+    totals: dict[str, float] = {}
     for turn in episode.turns:
         for name, value in turn.metrics.items():
-            found[f"env/{name}"] = found.get(f"env/{name}", 0.0) + value
-    return found
+            totals[f"env/{name}"] = totals.get(f"env/{name}", 0.0) + value
+    return totals
 
 
 def reply_figures(episode: Trajectory) -> dict[str, list[float]]:
     """Return the protocol's measures of an episode's turns, by the names of their metrics."""
-    found: dict[str, list[float]] = {}
+    values: dict[str, list[float]] = {}
     for turn in episode.turns:
         for name, value in turn.reply.items():
-            found.setdefault(name, []).append(value)
-    return found
+            values.setdefault(name, []).append(value)
+    return values
 
 
 def measure(groups: Sequence[Group], env: Environment | None = None) -> Metrics:
     """Rewards, tool use and lengths of a batch of groups; of a mixture also each part's, its name before theirs. Where
     `env` lends no tools, there is nothing to say of them."""
-    found = measure_some(groups, lends=env is None or any(part.tools for part in parts_of(env).values()))
+    metrics = measure_some(groups, lends=env is None or any(part.tools for part in parts_of(env).values()))
     for name in sorted({group.task.env for group in groups} - {""}):
         lends = env is None or bool(parts_of(env)[name].tools)
-        own = measure_some([group for group in groups if group.task.env == name], lends=lends)
-        found |= {f"{name}/{stat}": value for stat, value in own.items()}
-    return found
+        part_metrics = measure_some([group for group in groups if group.task.env == name], lends=lends)
+        metrics |= {f"{name}/{stat}": value for stat, value in part_metrics.items()}
+    return metrics
 
 
 def with_credit_figures(figures: Metrics, added: Mapping[str, float]) -> Metrics:
@@ -172,13 +172,13 @@ def measure_replies(episodes: Sequence[Trajectory]) -> Metrics:
 
 def measure_summaries(episodes: Sequence[Trajectory]) -> Metrics:
     """Return the number of summaries an episode, their length and the share that was cut off; nothing without any."""
-    told = [turn.completion for episode in episodes for turn in episode.turns if turn.action.kind == "summary"]
-    if not told:
+    summaries = [turn.completion for episode in episodes for turn in episode.turns if turn.action.kind == "summary"]
+    if not summaries:
         return {}
     return {
-        "summary/turns": len(told) / len(episodes),
-        "summary/tokens": mean(len(one.token_ids) for one in told),
-        "summary/cut": share(one.stop in CUT for one in told),
+        "summary/turns": len(summaries) / len(episodes),
+        "summary/tokens": mean(len(summary.token_ids) for summary in summaries),
+        "summary/cut": share(summary.stop in CUT for summary in summaries),
     }
 
 

@@ -49,7 +49,7 @@ class Rollout:
     others: Mapping[str, Speech] = field(default_factory=dict)
     """Speech of the agents that other policies play, by agent."""
     max_rounds: int | None = None
-    """Turns that may pass in an episode; None: as many as its environment says."""
+    """Limit of turns in an episode; None: the environment's limit."""
     stream: tuple = ()
     """Key of the random streams, e.g. (seed, step)."""
     num_live: int = 80
@@ -65,7 +65,7 @@ class Rollout:
     progress: Callable[[Trajectory], None] = field(default=lambda ended: None)
     """Given every episode as it ends."""
     timed: Callable[[EpisodeTimes], None] = field(default=lambda times: None)
-    """Given the seconds that every episode spent, as it ends."""
+    """Called with the times of every episode when the episode ends."""
     repeats: RepeatCounts = field(default_factory=Counter, repr=False, compare=False)
     """Count of the starts that were played under `stream`."""
 

@@ -50,8 +50,8 @@ class RoutedEngine:
     def step(self) -> list[tuple[Request, Completion | Failed]]:
         """Tick every engine that has a request, in the order of the policies' names; the run's own comes first."""
         self.tick += 1
-        asked = [self._engine(name) for name in sorted({*self._waiting.values()})]
-        finished = [answered for engine in distinct(asked) for answered in engine.step()]
+        engines = [self._engine(name) for name in sorted({*self._waiting.values()})]
+        finished = [answered for engine in distinct(engines) for answered in engine.step()]
         for request, _ in finished:
             del self._waiting[request.session]
         return finished

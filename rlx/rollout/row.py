@@ -26,11 +26,11 @@ class Vocabulary:
     spelled: Sequence[bytes]
     """Bytes of each id; empty beyond its end."""
 
-    def check(self, what: str, ids: Collection[int], num_added: int = 0) -> None:
+    def check(self, subject: str, ids: Collection[int], num_added: int = 0) -> None:
         """RequestError for ids that are not of it, nor of so many added actions."""
         last = self.num_ids + num_added - 1
         if ids and not (min(ids) >= 0 and max(ids) <= last):
-            raise RequestError(f"{what} outside the model's vocabulary, 0 to {last}")
+            raise RequestError(f"{subject} outside the model's vocabulary, 0 to {last}")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,10 +80,12 @@ class RequestRow:
         read = self.read(token)
         self.ids.append(read)
         spelled = self.vocabulary.spelled
-        heard = self.listener is not None and self.listener.hear(spelled[read] if read < len(spelled) else b"")
+        has_stop_string = self.listener is not None and self.listener.hear(
+            spelled[read] if read < len(spelled) else b""
+        )
         if token in self.vocabulary.eos_ids:
             return "eos"
-        if heard or ends:
+        if has_stop_string or ends:
             return "stop"
         return self.limit_stop if len(self.ids) >= self.limit else None
 
@@ -98,12 +100,12 @@ class RequestRow:
         return walk.take(token, self.request.session)
 
     def take_prefix(self) -> None:
-        """Take the ids that the completion begins with; RequestError where one ends it too early or is forbidden."""
+        """Take the completion's given prefix; RequestError if an id ends the turn too early or is forbidden."""
         for token in self.request.completion_prefix:
             if self.stop in ("stop", "eos"):
-                given = len(self.request.completion_prefix)
+                num_forced = len(self.request.completion_prefix)
                 raise RequestError(
-                    f"the {given} ids given end the turn after {len(self.logprobs)}; force no more than one turn"
+                    f"the {num_forced} ids given end the turn after {len(self.logprobs)}; force no more than one turn"
                 )
             if self.walk is not None and not self.walk.allows(token):
                 raise RequestError(f"id {token} is given where state {self.walk.state} forbids it")

@@ -119,7 +119,7 @@ def likeliest(probs_BV: Tensor, num: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def invert_filtered(probs_BV: Tensor, total_B1: Tensor, uniform_B1: Tensor, knobs: Knobs) -> Tensor:
-    """Invert over a row's candidates, likeliest first: its top k, the fewest of them that hold top_p of their sum.
+    """Invert over a row's candidates, likeliest first: the top k, and of the top k the fewest with top_p of the sum.
 
     `total_B1` is the sum of all probabilities. Rows whose candidates may reach beyond the first ones look at more.
     """
@@ -185,7 +185,7 @@ class Top:
 def read_tops(nums: Sequence[int], device: torch.device) -> list[Top]:
     """Return the rows that want an entropy, by the number of ids that it is over."""
     wanted = sorted({*nums} - {0})
-    rows = {num: [row for row, of in enumerate(nums) if of == num] for num in wanted}
+    rows = {num: [row for row, num_ids in enumerate(nums) if num_ids == num] for num in wanted}
     return [Top(rows=torch.tensor(rows[num], device=device), num=num) for num in wanted]
 
 

@@ -1,7 +1,7 @@
 """Growths and episodes under way: who goes on when, at every tick.
 
-What an environment does (its start and what is replayed of it; a completion parsed and its step) is waited for at the
-environment's `pace`:
+An environment has two kinds of work: the start of an episode with its replayed turns, and a step, which includes
+parsing the completion. The scheduler waits for this work at the environment's `pace`:
 
     inline   done at once, on this thread: for what takes microseconds
     ticks    done by a thread, admitted exactly `tool_ticks` ticks after it was asked for, early or late, so that the
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 AHEAD = 8
-"""Episodes that threads start before it is their turn."""
+"""Number of queued episodes that threads start in advance."""
 PATIENCE = 0.1
 """Seconds between looks for an interrupt while all wait for live environments."""
 
@@ -51,19 +51,19 @@ class Waiting:
     ended: dict[int, Any] = field(default_factory=dict)
     """Results that the growth has not received, by number in the order of their starts."""
 
-    def begin(self, asked: Ask) -> range:
+    def begin(self, demand: Ask) -> range:
         """Return the numbers of the new episodes."""
-        first, self.wait = self.num_begun, asked.wait
-        self.num_begun += len(asked.starts)
+        first, self.wait = self.num_begun, demand.wait
+        self.num_begun += len(demand.starts)
         return range(first, self.num_begun)
 
     def take(self) -> list[Any] | None:
         """Return the oldest results once as many as are waited for are there."""
-        due = range(self.num_received, self.num_received + self.wait)
-        if any(number not in self.ended for number in due):
+        numbers = range(self.num_received, self.num_received + self.wait)
+        if any(number not in self.ended for number in numbers):
             return None
         self.num_received += self.wait
-        return [self.ended.pop(number) for number in due]
+        return [self.ended.pop(number) for number in numbers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Scheduler(Generic[T]):
             self.tick += 1
             for request, completion in self.rollout.engine.step():
                 self.num_decoding -= 1
-                self._go_on(self.owners[request.session], lambda coroutine, said=completion: coroutine.send(said))  # type: ignore[misc]
+                self._go_on(self.owners[request.session], lambda coroutine, answer=completion: coroutine.send(answer))  # type: ignore[misc]
             while self.due and self.due[0][0] <= self.tick:
                 self._admit(self.due.popleft()[1])
             self._admit_ready()
@@ -128,29 +128,29 @@ class Scheduler(Generic[T]):
     def clear(self) -> None:
         """Close all episodes and growths under way, and release their sessions, however the play ended."""
         left = [*self.active.values(), *self.queue]
-        for one in left:
-            if one.answer is not None and not one.answer.cancel():
-                one.answer.exception()  # no episode is closed while it steps
-        for one in left:
-            self._release_all(one.sessions)
-            one.coroutine.close()
+        for episode in left:
+            if episode.answer is not None and not episode.answer.cancel():
+                episode.answer.exception()  # no episode is closed while it steps
+        for episode in left:
+            self._release_all(episode.sessions)
+            episode.coroutine.close()
         for index in range(len(self.growths)):
             self._release(index)
         for growth in self.growths:
             growth.close()
 
     def _wake(self, index: int, send: Callable[[Growing[T]], Ask]) -> None:
-        """Resume a growth: queue the episodes that it asks for, or keep its result if it ends."""
+        """Resume a growth: queue its next episodes, or keep its result if the growth ends."""
         try:
-            asked = send(self.growths[index])
+            demand = send(self.growths[index])
         except StopIteration as end:
             self.results[index] = end.value
             self._release(index)
             return
-        numbers = self.waiting[index].begin(asked)
+        numbers = self.waiting[index].begin(demand)
         self.queue.extend(
             self._open_episode(EpisodePlace(index, number), start)
-            for number, start in zip(numbers, asked.starts, strict=True)
+            for number, start in zip(numbers, demand.starts, strict=True)
         )
         self._settle(index)
 
@@ -171,7 +171,7 @@ class Scheduler(Generic[T]):
         return range(first, self.num_sessions)
 
     def _settle(self, index: int) -> None:
-        """Wake a growth whose oldest episodes have ended, as many as it waits for."""
+        """Wake a growth once all episodes that it waits for, the oldest first, have ended."""
         played = self.waiting[index].take()
         if played is not None:
             self._wake(index, lambda growth: growth.send(played))
@@ -181,81 +181,85 @@ class Scheduler(Generic[T]):
         self._start(self.rollout.num_live - len(self.active) + AHEAD)
         while self.queue and len(self.active) < self.rollout.num_live:
             self._start(1)
-            one = self.queue.popleft()
-            one.watch.begin()
-            self.active[one.sessions.start] = one
-            self.owners.update(dict.fromkeys(one.sessions, one))
-            if one.answer is None:
-                self._go_on(one, next)
+            episode = self.queue.popleft()
+            episode.watch.begin()
+            self.active[episode.sessions.start] = episode
+            self.owners.update(dict.fromkeys(episode.sessions, episode))
+            if episode.answer is None:
+                self._go_on(episode, next)
             else:
-                self._admit(one)
+                self._admit(episode)
 
     def _start(self, num: int) -> None:
         """Have threads start the next so many episodes of those that go on without a tick."""
-        for one in islice(self.queue, num):
-            if one.pace == "ticks" and one.answer is None:
-                one.answer = self.pool.submit(next(one.coroutine))  # type: ignore[arg-type]
+        for episode in islice(self.queue, num):
+            if episode.pace == "ticks" and episode.answer is None:
+                episode.answer = self.pool.submit(next(episode.coroutine))  # type: ignore[arg-type]
 
-    def _admit(self, one: ActiveEpisode) -> None:
+    def _admit(self, episode: ActiveEpisode) -> None:
         """Hand an episode its environment's answer, or the exception that this raised, when it is there."""
-        answer, one.answer = one.answer, None
+        answer, episode.answer = episode.answer, None
         assert answer is not None
         error = answer.exception()
-        self._go_on(one, lambda coroutine: coroutine.send(answer.result()) if error is None else coroutine.throw(error))
+        self._go_on(
+            episode, lambda coroutine: coroutine.send(answer.result()) if error is None else coroutine.throw(error)
+        )
 
     def _admit_ready(self) -> None:
         """Admit those whose answer is ready; where nobody else can go on, wait for the first of them."""
-        answers = [one.answer for one in self.pending_live if one.answer is not None]
+        answers = [episode.answer for episode in self.pending_live if episode.answer is not None]
         if answers and not self.num_decoding and not self.due:
             wait(answers, timeout=PATIENCE, return_when=FIRST_COMPLETED)
-        ready = [one for one in self.pending_live if one.answer is not None and one.answer.done()]
-        self.pending_live = [one for one in self.pending_live if one not in ready]
-        for one in ready:
-            self._admit(one)
+        ready = [episode for episode in self.pending_live if episode.answer is not None and episode.answer.done()]
+        self.pending_live = [episode for episode in self.pending_live if episode not in ready]
+        for episode in ready:
+            self._admit(episode)
 
-    def _go_on(self, one: ActiveEpisode, send: Callable[[Any], EpisodeDemand]) -> None:
+    def _go_on(self, episode: ActiveEpisode, send: Callable[[Any], EpisodeDemand]) -> None:
         """Resume an episode: send its request to the engine, or its work to a thread, or close it if it ends."""
-        one.watch.go_on()
+        episode.watch.go_on()
         try:
-            asked = send(one.coroutine)
-            while one.pace == "inline" and not isinstance(asked, Request):
-                asked = answer_at_once(one.coroutine, asked)
+            demand = send(episode.coroutine)
+            while episode.pace == "inline" and not isinstance(demand, Request):
+                demand = answer_at_once(episode.coroutine, demand)
         except StopIteration as end:
-            self._end(one, end.value)
+            self._end(episode, end.value)
             return
-        one.watch.wait_for("generate" if isinstance(asked, Request) else "environment")
-        if isinstance(asked, Request):
-            self._add(one, asked)
+        episode.watch.wait_for("generate" if isinstance(demand, Request) else "environment")
+        if isinstance(demand, Request):
+            self._add(episode, demand)
             return
-        one.answer = self.pool.submit(asked)
-        if one.pace == "live":
-            self.pending_live.append(one)
+        episode.answer = self.pool.submit(demand)
+        if episode.pace == "live":
+            self.pending_live.append(episode)
         else:
-            self.due.append((self.tick + self.rollout.tool_ticks, one))
+            self.due.append((self.tick + self.rollout.tool_ticks, episode))
 
-    def _add(self, one: ActiveEpisode, request: Request) -> None:
+    def _add(self, episode: ActiveEpisode, request: Request) -> None:
         try:
             self.rollout.engine.add(request)
         except RequestError as error:
-            asker = f"sample {one.start.sample} of task {one.start.task.key!r:.60}" if one.start else "a probe"
+            asker = (
+                f"sample {episode.start.sample} of task {episode.start.task.key!r:.60}" if episode.start else "a probe"
+            )
             raise RequestError(f"{asker}: {error}") from None
         self.num_decoding += 1
 
-    def _end(self, one: ActiveEpisode, result: Trajectory | float) -> None:
-        del self.active[one.sessions.start]
-        for session in one.sessions:
+    def _end(self, episode: ActiveEpisode, result: Trajectory | float) -> None:
+        del self.active[episode.sessions.start]
+        for session in episode.sessions:
             del self.owners[session]
         if isinstance(result, float):  # nobody leaves a probe
-            self._release_all(one.sessions)
+            self._release_all(episode.sessions)
         else:
-            self.ended_sessions.setdefault(one.place.growth, []).extend(one.sessions)
+            self.ended_sessions.setdefault(episode.place.growth, []).extend(episode.sessions)
             if not self.forks:
-                self._release(one.place.growth)
+                self._release(episode.place.growth)
             self.rollout.progress(result)
-            if one.start is not None:
-                self.rollout.timed(one.watch.result(one.start))
-        self.waiting[one.place.growth].ended[one.place.number] = result
-        self._settle(one.place.growth)
+            if episode.start is not None:
+                self.rollout.timed(episode.watch.result(episode.start))
+        self.waiting[episode.place.growth].ended[episode.place.number] = result
+        self._settle(episode.place.growth)
 
     def _release(self, index: int) -> None:
         """Let go of what a growth's ended episodes hold in the engine."""
@@ -266,10 +270,10 @@ class Scheduler(Generic[T]):
             self.rollout.engine.release(session)
 
 
-def answer_at_once(coroutine: EpisodeCoroutine | Answering, asked: Callable[[], Any]) -> EpisodeDemand:
+def answer_at_once(coroutine: EpisodeCoroutine | Answering, work: Callable[[], Any]) -> EpisodeDemand:
     """Return what an episode waits for after its environment's answer, or after the exception that this raised."""
     try:
-        answer = asked()
+        answer = work()
     except Exception as error:
         return coroutine.throw(error)
     return coroutine.send(answer)

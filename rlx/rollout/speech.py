@@ -38,7 +38,7 @@ class Speech:
     """Text to ids, adding nothing."""
     decode: Decode
     marks: Marks = field(default_factory=dict)
-    """Marks of the model's chat template, where it has one."""
+    """Marks of the model's chat template; empty without a template."""
     drawn: Drawn = field(default_factory=Drawn)
     """Automaton of the choices, in all parts of a run."""
     state: int | None = None
@@ -64,19 +64,19 @@ class Speech:
 
     def hear(self, completion: Completion, past: Sequence[Turn] = ()) -> Action:
         """Read the action that a completion means; `past` holds the turns before it."""
-        said = list(split_choices(completion, self.drawn.actions, self.decode))
+        pieces = list(split_choices(completion, self.drawn.actions, self.decode))
         if self.dialect.is_summary_next(past):
-            return summed_up("".join(text for _, text in said), self.dialect.summary_end)
+            return summed_up("".join(text for _, text in pieces), self.dialect.summary_end)
         if self.state is not None and isinstance(self.dialect, Choosing):
-            return self.dialect.understand(said, completion.stop)
-        return self.dialect.parse(self.opened + "".join(text for _, text in said), completion.stop)
+            return self.dialect.understand(pieces, completion.stop)
+        return self.dialect.parse(self.opened + "".join(text for _, text in pieces), completion.stop)
 
     def measure(self, completion: Completion, action: Action) -> Mapping[str, float]:
         """Return the measures of a turn's text, of a protocol that has some (`measure`)."""
         if action.kind == "summary":
             return {}
-        said = split_choices(completion, self.drawn.actions, self.decode)
-        return self.dialect.measure(self.opened + "".join(text for _, text in said), action)
+        pieces = split_choices(completion, self.drawn.actions, self.decode)
+        return self.dialect.measure(self.opened + "".join(text for _, text in pieces), action)
 
     @property
     def opened(self) -> str:
@@ -86,30 +86,30 @@ class Speech:
     @property
     def entries(self) -> tuple[Entry, ...]:
         """Entries of the verbs, under a protocol in which verbs are entered."""
-        return tuple(self.entry(name, said) for name, said in self.dialect.entries.items())
+        return tuple(self.entry(name, choice_text) for name, choice_text in self.dialect.entries.items())
 
-    def entry(self, name: str, said: ChoiceText) -> Entry:
+    def entry(self, name: str, choice_text: ChoiceText) -> Entry:
         """Return the entry by a route beyond the vocabulary, or by text, with the first tokens that say its name.
 
         Blanks say nothing of a name, and nor does the first token of a tag of several (`<`): it begins any tag. The
         blank that a context has between a route and its first button is no part of the route's description.
         """
-        route, text = said
+        route, text = choice_text
         spelled, actions = tuple(self.encode(text)), self.drawn.actions
         is_text = not route or actions is None
         names = [f" {name}", name] if is_text and len(spelled) > 1 else [text, f" {name}", name]
-        words = dict.fromkeys(next(self.telling(one)) for one in names)
+        words = dict.fromkeys(next(self.telling(spelling)) for spelling in names)
         if not route or actions is None:
             possible = partial(self.possible, name) if self.dialect.limits_entries else None
             return Entry(name=name, chosen=spelled, words=tuple(words), description=spelled, possible=possible)
         number = actions.names.index(route)
         ids = actions.descriptions[number]
-        description = without_gap(ids, [one for one in ids if self.is_blank(one)])
+        description = without_gap(ids, [token_id for token_id in ids if self.is_blank(token_id)])
         return Entry(name=name, chosen=(actions.first + number,), words=tuple(words), description=description)
 
     def possible(self, name: str, token_ids: Sequence[int]) -> Sequence[bool]:
         """Tell for each token of a turn whether the protocol reads an entry before it."""
-        pieces = [self.decode([one]) for one in token_ids]
+        pieces = [self.decode([token_id]) for token_id in token_ids]
         return self.dialect.may_enter(name, pieces, OPENS if self.thinks else "")
 
     def begins(self, legal: Sequence[str] | None) -> int | None:
@@ -120,37 +120,37 @@ class Speech:
 
     def telling(self, text: str) -> Iterator[int]:
         """The ids of a text that are no blanks, which say nothing of it."""
-        return (one for one in self.encode(text) if not self.is_blank(one))
+        return (token_id for token_id in self.encode(text) if not self.is_blank(token_id))
 
     def is_blank(self, token: int) -> bool:
         return self.decode([token]).isspace()
 
     def put(self, request: Request, past: Sequence[Turn]) -> Request:
-        """A request as it is after these turns: an action is asked for, or a summary of its own length."""
+        """Return the request for the turn after `past`: for an action, or for a summary with its own length limit."""
         if not self.dialect.is_summary_next(past):
             return request
         longest = replace(request.sampling, max_new_tokens=self.dialect.summary_tokens)
         return replace(request, sampling=longest, stops=(self.dialect.summary_end,), state=None)
 
     def write_summary(self, past: Sequence[Turn]) -> Completion | None:
-        """The summary that an expert gives after these turns, the latest of it where it is too long; None where none is
-        asked for."""
+        """Return the expert's summary after these turns, or None where the next turn is no summary. A summary that is
+        too long keeps its last tokens."""
         if not self.dialect.is_summary_next(past):
             return None
         end = self.dialect.summary_end
         last = list(self.encode(end))
         room = max(0, self.dialect.summary_tokens - len(last))
-        told = list(self.encode(self.dialect.write_summary(past)))
-        return self.spell_ids(([*told[max(0, len(told) - room) :], *last])[: self.dialect.summary_tokens])
+        summary_ids = list(self.encode(self.dialect.write_summary(past)))
+        return self.spell_ids(([*summary_ids[max(0, len(summary_ids) - room) :], *last])[: self.dialect.summary_tokens])
 
     def say(self, move: Move, legal: Sequence[str] | None = None) -> Completion:
-        """An expert's move where these actions are legal, as if it had been sampled."""
+        """Return an expert's move as a completion, as if sampled where the actions `legal` are legal."""
         state = self.begins(legal)
         if state is None or self.drawn.automaton is None or not isinstance(self.dialect, Choosing):
             return self.spell(self.dialect.write(move))
-        said = self.dialect.choose(move)
-        end = None if self.stopped("".join(text for _, text in said)) else self.end
-        return chosen_as(said, self.drawn.automaton, state, self.encode, end)
+        choices = self.dialect.choose(move)
+        end = None if self.stopped("".join(text for _, text in choices)) else self.end
+        return chosen_as(choices, self.drawn.automaton, state, self.encode, end)
 
     def spell(self, text: str) -> Completion:
         """Encode written text as if it had been sampled: where no stop string ends it, the model's own end does, so

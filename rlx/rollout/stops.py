@@ -94,8 +94,12 @@ def listen(stops: tuple[str, ...], thinking: bool | None = None) -> Listener | N
     """Return a listener for these stop strings; None if there are none. `thinking`: see Listener."""
     if "" in stops:
         raise ValueError("stops: an empty stop string would end every completion; leave it out")
-    heard = stops if thinking is None else (OPENS, CLOSES, *stops)
-    return Listener(pattern_of(heard), max(len(one.encode()) for one in heard) - 1, thinking) if stops else None
+    patterns = stops if thinking is None else (OPENS, CLOSES, *stops)
+    return (
+        Listener(pattern_of(patterns), max(len(pattern.encode()) for pattern in patterns) - 1, thinking)
+        if stops
+        else None
+    )
 
 
 @lru_cache

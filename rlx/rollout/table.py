@@ -38,7 +38,7 @@ LEAST = -1e4
 
 @dataclass(frozen=True)
 class Words:
-    """A vocabulary that numbers words as they come."""
+    """A vocabulary that gives each new word the next number."""
 
     ids: dict[str, int] = field(default_factory=dict)
     texts: list[str] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Words:
         return self.ids[piece]
 
     def decode(self, ids: Sequence[int]) -> str:
-        return "".join(self.texts[one] for one in ids)
+        return "".join(self.texts[token_id] for token_id in ids)
 
     def speech(self, dialect: Dialect) -> Speech:
         return Speech(dialect=dialect, encode=self.encode, decode=self.decode)
@@ -104,13 +104,13 @@ class TableEngine:
     def complete(self, request: Request) -> Completion:
         """Sample token by token; token i of a request has the uniform number of (stream, i)."""
         chances = self.table(self.words.decode(request.prompt_ids))
-        whole = {tuple(self.words.encode(text)): p for text, p in chances.items() if p > 0}
+        chance_of = {tuple(self.words.encode(text)): p for text, p in chances.items() if p > 0}
         ids, num_prefix = list(request.completion_prefix), len(request.completion_prefix)
         logprobs = [0.0] * num_prefix
         watched: list[tuple[float, ...]] = [()] * num_prefix
         stop: Stop = "stop"
-        while tuple(ids) not in whole:
-            following = next_tokens(whole, tuple(ids), request.sampling.temperature)
+        while tuple(ids) not in chance_of:
+            following = next_tokens(chance_of, tuple(ids), request.sampling.temperature)
             if len(ids) >= request.sampling.max_new_tokens:
                 stop = "length"
                 break
@@ -136,10 +136,12 @@ def entropies(following: Mapping[int, float], num: int) -> list[float]:
     return [-sum(p * math.log(p) for p in likeliest if p > 0)] if num else []
 
 
-def next_tokens(whole: Mapping[tuple[int, ...], float], ids: tuple[int, ...], temperature: float) -> dict[int, float]:
+def next_tokens(
+    chance_of: Mapping[tuple[int, ...], float], ids: tuple[int, ...], temperature: float
+) -> dict[int, float]:
     """Return the probability of each token after `ids`: p ^ (1 / temperature), normalised; at 0 the likeliest alone."""
     chances: dict[int, float] = {}
-    for spelled, p in whole.items():
+    for spelled, p in chance_of.items():
         if len(spelled) > len(ids) and spelled[: len(ids)] == ids:
             chances[spelled[len(ids)]] = chances.get(spelled[len(ids)], 0.0) + p
     if not chances:

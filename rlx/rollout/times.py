@@ -36,12 +36,12 @@ class Stopwatch:
         """Count the time since the last mark for what the episode waited for."""
         self.spend(self.lap())
 
-    def wait_for(self, what: Literal["generate", "environment"]) -> None:
+    def wait_for(self, activity: Literal["generate", "environment"]) -> None:
         """Count the time since the last mark for the environment, whose work was done at once, and wait again."""
         self.waiting = "environment"
         self.spend(self.lap())
-        self.waiting = what
-        if what == "generate":
+        self.waiting = activity
+        if activity == "generate":
             self.turns.append([0.0, 0.0])
 
     def spend(self, seconds: float) -> None:

@@ -41,8 +41,8 @@ def num_dropped(groups: Sequence[Group], num_tasks: int, num_turns: int) -> int:
 
 def wave(groups: Sequence[Group], missing: int) -> int:
     """Return how many tasks to play next: as many as would have the missing turns, by the mean of those played."""
-    of_task = count_turns(groups) / len(groups) if groups else FIRST
-    return max(1, math.ceil(missing / max(1.0, of_task)))
+    turns_per_task = count_turns(groups) / len(groups) if groups else FIRST
+    return max(1, math.ceil(missing / max(1.0, turns_per_task)))
 
 
 def count_turns(groups: Sequence[Group]) -> int:

@@ -108,15 +108,15 @@ class Alarms:
         """Return the alarms after one more line of metrics.jsonl."""
         views = {name: view(line, name) for name in ("", *run.env.components)}
         return Alarms(
-            {name: self.streaks.get(name, Streak()).add(one, cause_in(one)) for name, one in views.items()},
-            {name: self.collapses.get(name, Collapse()).add(one) for name, one in views.items()},
+            {name: self.streaks.get(name, Streak()).add(metrics, cause_in(metrics)) for name, metrics in views.items()},
+            {name: self.collapses.get(name, Collapse()).add(metrics) for name, metrics in views.items()},
             self.gap.add(line, "gap" if has_gap(line, run) else None),
         )
 
     def due(self, line: Mapping[str, Any], run: Run) -> list[str]:
         """Return the warnings of this line: the run's own, or else those of its environments."""
-        texts = {name: warning(one, view(line, name), run) for name, one in self.streaks.items() if one.is_due}
-        risen = {name: collapse_warning(one, run) for name, one in self.collapses.items() if one.is_due}
+        texts = {name: warning(streak, view(line, name), run) for name, streak in self.streaks.items() if streak.is_due}
+        risen = {name: collapse_warning(collapse, run) for name, collapse in self.collapses.items() if collapse.is_due}
         gap = [gap_warning(self.gap, line, run)] if self.gap.is_due else []
         return [*of_run_or_parts(texts), *of_run_or_parts(risen), *gap]
 
@@ -130,35 +130,35 @@ def view(line: Mapping[str, Any], part: str) -> Mapping[str, Any]:
     """Return the metrics of one environment of a mixture under their plain names."""
     if not part:
         return line
-    own = {name.removeprefix(f"{part}/"): value for name, value in line.items() if name.startswith(f"{part}/")}
-    return {**own, "step": line["step"]}
+    metrics = {name.removeprefix(f"{part}/"): value for name, value in line.items() if name.startswith(f"{part}/")}
+    return {**metrics, "step": line["step"]}
 
 
 def alarms_after(lines: Iterable[Mapping[str, Any]], run: Run) -> tuple[Alarms, tuple[str, ...]]:
     """Return the alarms at the end of these metrics, and every warning on the way."""
-    alarms, found = Alarms(), []
+    alarms, warnings = Alarms(), []
     for line in lines:
         alarms = alarms.add(line, run)
-        found += alarms.due(line, run)
-    return alarms, tuple(found)
+        warnings += alarms.due(line, run)
+    return alarms, tuple(warnings)
 
 
 def warning(streak: Streak, line: Mapping[str, Any], run: Run) -> str:
     """Return one line: the symptom, its likely cause in this run, and overrides that may help."""
     symptom, advice = ADVISE[streak.cause or "gradient"](line, run)
     look = f"look at the turns with `rlx show {run.folder} {newest_stored(run, streak.step)}`"
-    seen = [look] if run.checkpoint.trajectories_every else []
-    return f"step {streak.step}: {symptom} in the last {streak.length} steps; {'; '.join([*advice, *seen])}"
+    hints = [look] if run.checkpoint.trajectories_every else []
+    return f"step {streak.step}: {symptom} in the last {streak.length} steps; {'; '.join([*advice, *hints])}"
 
 
 def collapse_warning(collapse: Collapse, run: Run) -> str:
     """Return one line: the rise, what may hold it, and where to see such replies."""
     rise = f"up from {collapse.first:.2f} in step {collapse.first_step}"
-    told = f"step {collapse.step}: {collapse.share:.2f} of the replies only state their action, {rise}"
+    symptom = f"step {collapse.step}: {collapse.share:.2f} of the replies only state their action, {rise}"
     ways = "a larger KL (algo.loss.kl, or algo.reward_kl.weight) or a lower algo.optimizer.lr"
     advice = f"the reasoning collapses: try {ways}"
     look = f"see such replies with `rlx show {run.folder} {newest_stored(run, collapse.step)} --reply only_action`"
-    return "; ".join([told, advice, *([look] if run.checkpoint.trajectories_every else [])])
+    return "; ".join([symptom, advice, *([look] if run.checkpoint.trajectories_every else [])])
 
 
 def has_gap(line: Mapping[str, Any], run: Run) -> bool:
@@ -278,14 +278,14 @@ def warnings_of(run: Run, lines: Iterable[Mapping[str, Any]], figures: Mapping[s
 
 def decline(figures: Mapping[str, Estimate]) -> str:
     """Return a warning where the trained policy ended below its start; empty otherwise."""
-    found = {name: figures[name] for name in ("gain/pass@1", "gain/reward") if name in figures}
-    worse = [name for name, gain in found.items() if gain.value < 0]
-    if not worse or any(gain.low > 0 for gain in found.values()):
+    gains = {name: figures[name] for name in ("gain/pass@1", "gain/reward") if name in figures}
+    worse = [name for name, gain in gains.items() if gain.value < 0]
+    if not worse or any(gain.low > 0 for gain in gains.values()):
         return ""
-    told = ", ".join(f"{name.removeprefix('gain/')} {text_of(found[name])}" for name in worse)
-    sure = any(found[name].high < 0 for name in worse)
+    gains_text = ", ".join(f"{name.removeprefix('gain/')} {text_of(gains[name])}" for name in worse)
+    sure = any(gains[name].high < 0 for name in worse)
     verdict = "the trained policy is worse than the policy it started from" if sure else "training shows no gain"
-    return f"{verdict} ({told}): try a lower algo.optimizer.lr, or more tasks a step (algo.num_prompts)"
+    return f"{verdict} ({gains_text}): try a lower algo.optimizer.lr, or more tasks a step (algo.num_prompts)"
 
 
 def drift_warning(run: Run) -> str:

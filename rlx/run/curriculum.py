@@ -34,19 +34,19 @@ def begin(run: Run) -> CurriculumState:
     return {} if curriculum is None else as_json(curriculum.begin())
 
 
-def adapt(run: Run, known: CurriculumState, groups: Sequence[Group]) -> CurriculumState:
+def adapt(run: Run, state: CurriculumState, groups: Sequence[Group]) -> CurriculumState:
     """Return the state after a step."""
     curriculum = curriculum_of(run)
-    return known if curriculum is None else as_json(curriculum.adapt(known, groups))
+    return state if curriculum is None else as_json(curriculum.adapt(state, groups))
 
 
-def tell(run: Run, known: CurriculumState) -> Metrics:
+def tell(run: Run, state: CurriculumState) -> Metrics:
     curriculum = curriculum_of(run)
-    return {} if curriculum is None else curriculum.tell(known)
+    return {} if curriculum is None else curriculum.tell(state)
 
 
 def open_tasks(
-    run: Run, first: int, played: Mapping[int, Sequence[Group]], known: Callable[[], CurriculumState]
+    run: Run, first: int, played: Mapping[int, Sequence[Group]], read_state: Callable[[], CurriculumState]
 ) -> Callable[[int], list[Task]]:
     """The tasks of each step from `first` on that is not `played` already, asked for in order."""
     curriculum, size = curriculum_of(run), run.algo.num_prompts
@@ -54,8 +54,10 @@ def open_tasks(
         tasks = islice(run.env.tasks("train", run.seed), (first + len(played)) * size, None)
         return lambda step: require_all(list(islice(tasks, size)), step, size)
     ahead = Counter(group.task.env for groups in played.values() for group in groups)
-    streams = {part: open_part(run, part, num + ahead[part]) for part, num in curriculum.num_tasks(known()).items()}
-    return lambda step: [next(streams[part]) for part in curriculum.choose(known(), size, run.seed, step)]
+    streams = {
+        part: open_part(run, part, num + ahead[part]) for part, num in curriculum.num_tasks(read_state()).items()
+    }
+    return lambda step: [next(streams[part]) for part in curriculum.choose(read_state(), size, run.seed, step)]
 
 
 def require_all(tasks: list[Task], step: int, size: int) -> list[Task]:

@@ -43,19 +43,19 @@ class EvaluationPlayer:
     """Folder of the same evaluation by other runs; None: such are not looked for."""
 
     def play(self, max_rounds: int | None, sampling: Sampling, starts: Sequence[Start]) -> list[Trajectory]:
-        """Return the episodes of these starts under a budget: those that this run has stored, then those of another
-        run, then new ones."""
-        own, others = self.path(max_rounds), self.path_of_others(max_rounds)
-        found = self.stored(own, starts)
-        if found is None and others is not None and not is_begun(self.execution.process, own, self.key):
-            kept = read_evaluation(self.execution.process, others, starts)
-            if kept is not None:
+        """Return the episodes of these starts under a budget: stored episodes of this run, else of another run, else
+        new episodes."""
+        stored_path, others = self.path(max_rounds), self.path_of_others(max_rounds)
+        episodes = self.stored(stored_path, starts)
+        if episodes is None and others is not None and not is_begun(self.execution.process, stored_path, self.key):
+            cached = read_evaluation(self.execution.process, others, starts)
+            if cached is not None:
                 say_cached(self.execution, self.noun, others)
-                return kept
-        if found is None:
-            found = self.play_rest(max_rounds, sampling, starts)
-        self.count(found, starts, max_rounds)
-        return found
+                return cached
+        if episodes is None:
+            episodes = self.play_rest(max_rounds, sampling, starts)
+        self.count(episodes, starts, max_rounds)
+        return episodes
 
     def path(self, max_rounds: int | None) -> Path:
         return evaluation_path(self.execution.run, self.noun, max_rounds)
@@ -64,14 +64,14 @@ class EvaluationPlayer:
         return None if self.cache is None else self.cache / f"{name_rounds(max_rounds)}.jsonl"
 
     def stored(self, path: Path, starts: Sequence[Start]) -> list[Trajectory] | None:
-        """Return the run's own episodes where they are those of this policy and these settings."""
+        """Return the run's stored episodes if their key matches this policy and these settings."""
         process = self.execution.process
         return read_evaluation(process, path, starts) if is_of(process, path, self.key) else None
 
-    def count(self, found: Sequence[Trajectory], starts: Sequence[Start], max_rounds: int | None) -> None:
+    def count(self, episodes: Sequence[Trajectory], starts: Sequence[Start], max_rounds: int | None) -> None:
         """Count what the episodes cost, and keep them for other runs."""
         num = self.execution.run.evaluate.num_samples
-        groups = group_by_task([start.task for start in starts[::num]], found, num)
+        groups = group_by_task([start.task for start in starts[::num]], episodes, num)
         self.execution.spend(groups)
         others = self.path_of_others(max_rounds)
         if self.execution.process.ranks.is_first and others is not None:
@@ -98,7 +98,10 @@ class EvaluationPlayer:
 
             watched = replace(rollout, check=process.interrupt.check, progress=progress)
             player = distribute(watched, ranks, run.hardware.players(ranks.size))
-            done |= {(one.task.key, one.sample): one for one in (player.play(rest) if rest else [])}
+            done |= {
+                (trajectory.task.key, trajectory.sample): trajectory
+                for trajectory in (player.play(rest) if rest else [])
+            }
         return [replace(done[start.task.key, start.sample], task=start.task) for start in starts]
 
     def store(self, groups: Sequence[Group], max_rounds: int | None) -> None:
@@ -108,8 +111,8 @@ class EvaluationPlayer:
 
 def say_cached(execution: Execution, noun: str, path: Path) -> None:
     """Say that an evaluation is another run's, on the screen and in the summary."""
-    made = execution.process.ranks.first(lambda: in_words(time_of(path)))
-    note = f"evaluation of {PLAYED[noun]}: found in the cache, made {made}; cost.tokens does not count it"
+    time_text = execution.process.ranks.first(lambda: in_words(time_of(path)))
+    note = f"evaluation of {PLAYED[noun]}: found in the cache, made {time_text}; cost.tokens does not count it"
     if note not in execution.notes:
         execution.process.screen.say(note)
         execution.notes = (*execution.notes, note)

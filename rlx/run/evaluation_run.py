@@ -29,8 +29,8 @@ NO_CHECKPOINT = "go on with it by its own rlx train command; rlx eval model.path
 
 def evaluate_run(run: Run, screen: Screen | None = None) -> Summary:
     """Evaluate the newest good checkpoint of the run in `run.folder`, in a folder of its own below it."""
-    own, label, notes = at_newest(run)
-    return evaluate_model(own, screen, label=label, notes=notes)
+    newest_run, label, notes = at_newest(run)
+    return evaluate_model(newest_run, screen, label=label, notes=notes)
 
 
 def at_newest(run: Run) -> tuple[Run, str, list[str]]:

@@ -64,7 +64,7 @@ class Child:
     address: str = ""
 
     def wait(self) -> str:
-        """Return the server's address, which it prints when it is ready."""
+        """Return the server's address: a ready server prints its address."""
         assert self.process.stdout is not None
         self.address = self.address or self.process.stdout.readline().decode().strip()
         if not self.address:
@@ -113,8 +113,8 @@ class Fleet:
     def measure(self, ranks: Ranks) -> Metrics:
         """Count the living servers of all processes, and the sessions moved away from dead ones."""
         moved, living = (0, 0) if self._engine is None else (self._engine.num_moved, self._engine.num_living)
-        told = ranks.gather([moved, living])
-        return {"engine/moved": sum(m for m, _ in told), "engine/servers": sum(num for _, num in told)}
+        counts = ranks.gather([moved, living])
+        return {"engine/moved": sum(m for m, _ in counts), "engine/servers": sum(num for _, num in counts)}
 
     def end(self) -> None:
         if self._engine is not None:
@@ -135,18 +135,18 @@ def open_fleet(run: Run, ranks: Ranks = ALONE) -> Iterator[Fleet | None]:
         yield None
         return
     mine, patience = servers_of(hardware, ranks), 60 * hardware.step_minutes
-    given = given_addresses(hardware.num_servers)
+    addresses = given_addresses(hardware.num_servers)
     fleet = Fleet(
-        addresses=[given[number] for number in mine] if given else [],
-        token=token_here() if given else secrets.token_hex(32),
+        addresses=[addresses[number] for number in mine] if addresses else [],
+        token=token_here() if addresses else secrets.token_hex(32),
         patience=patience,
     )
     try:
-        if mine and not given:
+        if mine and not addresses:
             place = inside(run.folder, LOGS, f"server-{mine[0]}")  # where `rlx serve run=DIR` looks for it
             make_folder(place)
             claim_config(place, run.config)
-        for number in () if given else mine:
+        for number in () if addresses else mine:
             fleet.children.append(start(run, number, devices_of(hardware, ranks.size, number), fleet.token, mine[0]))
         yield fleet
     finally:
@@ -155,13 +155,13 @@ def open_fleet(run: Run, ranks: Ranks = ALONE) -> Iterator[Fleet | None]:
 
 def given_addresses(num_servers: int, environ: Mapping[str, str] = os.environ) -> list[str]:
     """Return the addresses in RLX_SERVERS. Their number must equal the profile's number of servers."""
-    given = [word.strip() for word in environ.get(SERVERS_VARIABLE, "").split(",") if word.strip()]
-    for address in given:
+    addresses = [word.strip() for word in environ.get(SERVERS_VARIABLE, "").split(",") if word.strip()]
+    for address in addresses:
         if not ADDRESS.fullmatch(address):
             raise ServerError(f"{SERVERS_VARIABLE}: {one_line(address, 80)!r} is not host:port")
-    if given and len(given) != num_servers:
-        raise ServerError(f"{SERVERS_VARIABLE} names {len(given)} servers; hardware.num_servers={num_servers}")
-    return given
+    if addresses and len(addresses) != num_servers:
+        raise ServerError(f"{SERVERS_VARIABLE} names {len(addresses)} servers; hardware.num_servers={num_servers}")
+    return addresses
 
 
 def start(run: Run, number: int, devices: Sequence[int], token: str, first: int) -> Child:

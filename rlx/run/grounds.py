@@ -30,14 +30,14 @@ MOST_TOKENS = 512
 
 def grounds_of(run: Run, tokenizer: Any, descriptions: Mapping[str, tuple[int, ...]]) -> list[Ground]:
     """Return the beginnings of the first tasks of the training stream of the run's seed."""
-    first = max(len(tokenizer), 1 + max(one for ids in descriptions.values() for one in ids))
+    first = max(len(tokenizer), 1 + max(token_id for ids in descriptions.values() for token_id in ids))
     actions = Actions(first=first, names=tuple(descriptions), descriptions=tuple(descriptions.values()))
     drawn = drawn_by(run.dialects, actions, partial(encode_text, tokenizer))
     worlds = worlds_of(run.env, speech_of(run.protocol, tokenizer, chat=run.model.chat, drawn=drawn))
     rng = Random(f"{run.seed}/rows")
     tasks = islice(run.env.tasks("train", run.seed), NUM_GROUNDS)
-    found = (begin(worlds[task.env], task, drawn.automaton, rng) for task in tasks)
-    return [ground for ground in found if ground is not None]
+    grounds = (begin(worlds[task.env], task, drawn.automaton, rng) for task in tasks)
+    return [ground for ground in grounds if ground is not None]
 
 
 def begin(world: World, task: Task, automaton: Automaton | None, rng: Random) -> Ground | None:
@@ -52,7 +52,7 @@ def begin(world: World, task: Task, automaton: Automaton | None, rng: Random) ->
 
 
 def open_step(world: World, task: Task) -> Step:
-    """Return an episode's opening; nothing where it fails, which the player tells of."""
+    """Return an episode's opening, or an empty step if the start fails: the player reports the failure."""
     try:
         with open_episode(world.env, task) as episode:
             return episode.opening()
@@ -73,11 +73,11 @@ def walk(
         if not may:
             break
         name = rng.choice(list(may))
-        said = (may[name], *describe(automaton, may[name])[1:])
+        choice_ids = (may[name], *describe(automaton, may[name])[1:])
         path += describe(automaton, may[name])
-        choices += [frozenset(may), *[frozenset[str]()] * (len(said) - 1)]
+        choices += [frozenset(may), *[frozenset[str]()] * (len(choice_ids) - 1)]
         is_over = False
-        for chosen in said:
+        for chosen in choice_ids:
             is_over = chosen in automaton.states[number].ends
             number = automaton.states[number].moves.get(chosen, number)
         if is_over or automaton.states[number].allowed is None:  # text again

@@ -46,11 +46,11 @@ def judge_run(execution: Execution, trainee: Trainee) -> Figures:
     bare = judge_fixed(execution, trainee, "untrained", execution.run.model) if judges_untrained(execution.run) else []
     start = judge_fixed(execution, trainee, "start", trainee.start)
     execution.policy = f"{CHECKPOINTS}/{STEP}{execution.run.steps}" if execution.run.steps else "the start"
-    found = floor_beside(execution)
+    figures = floor_beside(execution)
     for evaluations in (bare, start, ours):
-        found |= {name: figure for one in evaluations for name, figure in one.figures.items()}
+        figures |= {name: figure for evaluation in evaluations for name, figure in evaluation.figures.items()}
     return (
-        found
+        figures
         | all_paired(execution.run.evaluate, ours, start, "gain")
         | all_paired(execution.run.evaluate, ours, bare, "gain_untrained")
     )
@@ -77,16 +77,16 @@ def floor_beside(execution: Execution) -> Figures:
 
 
 def judge_on_the_way(execution: Execution, trainee: Trainee, step: int) -> Metrics:
-    """`eval/…` of the policy as it is after `step` steps, where evaluate.every asks for it."""
-    every = execution.run.evaluate.every
-    if not every or step % every or step == execution.run.steps:
+    """Evaluate the policy after `step` steps if evaluate.every asks for an evaluation; return its `eval/…` metrics."""
+    interval = execution.run.evaluate.every
+    if not interval or step % interval or step == execution.run.steps:
         return {}
     execution.ahead(step)
     act = partial(trainee.policy.rollout, prepare=trainee.sync, keep=False)
-    found = judge(execution, act, "eval", trainee.learner.num_updates)
+    evaluations = judge(execution, act, "eval", trainee.learner.num_updates)
     if execution.run.algo.frozen_policy:
         trainee.restore()
-    return {name: value for evaluation in found for name, value in values(evaluation.figures).items()}
+    return {name: value for evaluation in evaluations for name, value in values(evaluation.figures).items()}
 
 
 def judge_fixed(execution: Execution, trainee: Trainee, noun: str, model: Model) -> list[Evaluation]:
@@ -117,26 +117,26 @@ def in_turn(execution: Execution) -> Iterator[None]:
 
 def all_paired(settings: Evaluate, ours: Sequence[Evaluation], theirs: Sequence[Evaluation], noun: str) -> Figures:
     """Return the gain of one policy over another, task by task, under every limit of turns; none over none."""
-    found: Figures = {}
+    figures: Figures = {}
     for mine, other in zip(ours, theirs, strict=False):
-        own = noun if mine is ours[0] else f"{noun}@{mine.max_rounds}"
+        gain_noun = noun if mine is ours[0] else f"{noun}@{mine.max_rounds}"
         resampling = {"num_resamples": settings.num_resamples, "seed": settings.seed}
-        found |= gains(mine.scores, other.scores, ks=settings.ks, noun=own, **resampling)
-    return found
+        figures |= gains(mine.scores, other.scores, ks=settings.ks, noun=gain_noun, **resampling)
+    return figures
 
 
 def judge(
     execution: Execution, act: Act, noun: str, policy: str | int, *, cache: Path | None = None
 ) -> list[Evaluation]:
-    """Play the held-out tasks and say how it went under every budget; the episodes are stored for replay. What has been
-    played of it is not played again: by another run, where `cache` has it, or by this one before it was cut off."""
+    """Play the held-out tasks and evaluate under every budget; the episodes are stored for replay. Episodes that this
+    run stored before an interrupt, or another run in `cache`, are not played again."""
     run = execution.run
     player = EvaluationPlayer(execution=execution, act=act, noun=noun, key=evaluation_key(run, policy), cache=cache)
     longest, agents = run.sampling.max_context, run.measured_agents
     evaluations = evaluate(run.evaluate, run.env, player.play, max_context=longest, noun=noun, agents=agents)
     say_errors(execution, noun, evaluations[0].groups)
-    for made in evaluations if execution.process.ranks.is_first else ():
-        player.store(made.groups, made.max_rounds)
+    for evaluation in evaluations if execution.process.ranks.is_first else ():
+        player.store(evaluation.groups, evaluation.max_rounds)
     return evaluations
 
 

@@ -33,10 +33,12 @@ class AbandonedError(Exception):
 class Pipeline(Generic[T]):
     """The rollouts of steps up to `last`, `staleness` steps ahead. All but `check` is for one thread."""
 
-    def __init__(self, launch: Launch[T], *, staleness: int, last: int, kept: Mapping[int, T] | None = None) -> None:
-        """`kept`: rollouts that a checkpoint kept, by step."""
+    def __init__(
+        self, launch: Launch[T], *, staleness: int, last: int, restored: Mapping[int, T] | None = None
+    ) -> None:
+        """Start the pipeline; `restored` has the rollouts of a checkpoint, by step."""
         self.launch, self.staleness, self.last = launch, staleness, last
-        self._played: dict[int, T] = dict(kept or {})
+        self._played: dict[int, T] = dict(restored or {})
         self._playing: dict[int, Future[T]] = {}
         self._abandoned = threading.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rollout") if staleness else None

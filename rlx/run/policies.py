@@ -37,7 +37,7 @@ class Served:
     address: Address | None = None
     """Address of the server, host:port; RLX_SERVER_TOKEN holds its secret."""
     model: Model | None = None
-    """The model that it serves, for its tokenizer (+model@policies.AGENT.model=NAME); null: the run's."""
+    """Model of the server, for the tokenizer (+model@policies.AGENT.model=NAME); null: the run's model."""
     patience: float = 600.0
     """Seconds after which a server that does not answer counts as gone."""
 
@@ -63,11 +63,11 @@ def agent_of(name: str) -> str:
 
 def distinct_policies(policies: Mapping[str, Other]) -> list[Other]:
     """Return each policy once, in the order of the names."""
-    found: list[Other] = []
+    distinct: list[Other] = []
     for _, policy in sorted(policies.items()):
-        if policy not in found:
-            found.append(policy)
-    return found
+        if policy not in distinct:
+            distinct.append(policy)
+    return distinct
 
 
 def trained_agents(env: Environment, policies: Mapping[str, Other]) -> dict[str, tuple[str, ...]]:
@@ -92,9 +92,11 @@ def keep_chosen(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_policies(env: Environment, policies: Mapping[str, Other], steps: int) -> None:
     """Refuse policies of agents that are in no environment, and a training in which nobody is trained."""
-    known = {name_of(agent) for inner in parts_of(env).values() for agent in inner.agents}
+    agents = {name_of(agent) for inner in parts_of(env).values() for agent in inner.agents}
     for name in policies:
-        if name not in known:
-            raise MistakeError(f"policies.{name}: the environment has no such agent; it has {', '.join(sorted(known))}")
+        if name not in agents:
+            raise MistakeError(
+                f"policies.{name}: the environment has no such agent; it has {', '.join(sorted(agents))}"
+            )
     if steps and not all(trained_agents(env, policies).values()):
         raise MistakeError("policies: other policies play every agent, and nobody is trained: leave one out")

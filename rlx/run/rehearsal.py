@@ -61,8 +61,8 @@ class Script:
 
     def step(self) -> list[tuple[Request, Completion]]:
         self.tick += 1
-        asked, self.queue = self.queue, []
-        return [(request, self.answer(request)) for request in asked]
+        requests, self.queue = self.queue, []
+        return [(request, self.answer(request)) for request in requests]
 
     def answer(self, request: Request) -> Completion:
         """Return the session's next text as a completion."""
@@ -93,13 +93,13 @@ class FreshThreads(Executor):
         self.over = threading.Event()
         self.threads: list[threading.Thread] = []
 
-    def submit(self, work: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
+    def submit(self, work: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
         answer: Future[Any] = Future()
 
         def run() -> None:
             if answer.set_running_or_notify_cancel():
                 try:
-                    answer.set_result(work(*given, **named))
+                    answer.set_result(work(*args, **named))
                 except BaseException as error:  # it belongs to whoever waits for the answer
                     answer.set_exception(error)
             self.over.wait()
@@ -141,7 +141,7 @@ def rehearse_one(execution: Execution, run: Run, name: str, env: Environment) ->
         return rollout_of(run, texts, len(env.agents), execution.process.interrupt.check)
 
     alone = play_alone(rollout(), starts)
-    broken = [one.error for one in alone if one.status == "error"]
+    broken = [episode.error for episode in alone if episode.status == "error"]
     if broken:
         execution.warn(f"{where}: an episode played before training ended in an error: {broken[0]}")
         return
@@ -179,17 +179,17 @@ def explain_thread_error(error: str, env: Environment) -> str:
 
 
 def errors_in(episodes: Sequence[Trajectory]) -> list[str]:
-    return [one.error for one in episodes if one.status == "error"]
+    return [episode.error for episode in episodes if episode.status == "error"]
 
 
 def first_difference(alone: Sequence[Trajectory], others: Sequence[Trajectory]) -> str:
     """Describe the first turn that the environment answered differently; empty if there is none."""
-    for one, other in zip(alone, others, strict=True):
-        for first, second in zip_longest(one.turns, other.turns):
+    for episode, other in zip(alone, others, strict=True):
+        for first, second in zip_longest(episode.turns, other.turns):
             if outcome(first) != outcome(second):
                 return f"{describe_answer(first)} alone, {describe_answer(second)} here"
-        if (one.status, one.success) != (other.status, other.success):
-            return f"{one.status}, success {one.success} alone, {other.status}, success {other.success} here"
+        if (episode.status, episode.success) != (other.status, other.success):
+            return f"{episode.status}, success {episode.success} alone, {other.status}, success {other.success} here"
     return ""
 
 
@@ -239,13 +239,13 @@ def play_alone(rollout: Rollout, starts: Sequence[Start]) -> list[Trajectory]:
 def play_one(rollout: Rollout, start: Start, session: int) -> Trajectory:
     coroutine = play_episode(rollout.worlds[start.task.env], rollout.sampling, start, rollout.stream, session)
     try:
-        asked = next(coroutine)
+        demand = next(coroutine)
         while True:
-            if isinstance(asked, Request):
-                rollout.engine.add(asked)
-                asked = coroutine.send(rollout.engine.step()[0][1])
+            if isinstance(demand, Request):
+                rollout.engine.add(demand)
+                demand = coroutine.send(rollout.engine.step()[0][1])
             else:
-                asked = answer_at_once(coroutine, asked)
+                demand = answer_at_once(coroutine, demand)
     except StopIteration as end:
         played: Trajectory = end.value
         return played
@@ -267,7 +267,7 @@ def isolated_in_threads(
 ) -> list[Trajectory]:
     """Play episodes one after another, every call on another thread: what differs then is not shared state."""
     rollouts = [rollout_of(run, [lines], num_agents, execution.process.interrupt.check) for lines in texts]
-    return [play_together(one, [start], ahead=False)[0] for one, start in zip(rollouts, starts, strict=True)]
+    return [play_together(rollout, [start], ahead=False)[0] for rollout, start in zip(rollouts, starts, strict=True)]
 
 
 def script_of(env: Environment, dialect: Dialect, task: Task, seed: int) -> tuple[list[str], str]:
@@ -278,7 +278,7 @@ def script_of(env: Environment, dialect: Dialect, task: Task, seed: int) -> tupl
     fault = ""
     if env.has_expert:
         try:
-            return [shown.text for shown in demonstration(env, dialect, task, seed)[1]], ""
+            return [expert_move.text for expert_move in demonstration(env, dialect, task, seed)[1]], ""
         except DemonstrationError as error:
             fault = "" if isinstance(error.__cause__, ValueError) else str(error).removeprefix("env: ")
     return list(islice(plausible(env, dialect, task, seed), MOST_TURNS)), fault

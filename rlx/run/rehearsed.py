@@ -1,4 +1,4 @@
-"""The environments that a run rehearses, for its plan as well: this module imports nothing heavy."""
+"""Environments that a run rehearses. The module imports nothing heavy, because plans import it too."""
 
 from __future__ import annotations
 

@@ -42,13 +42,13 @@ def model_name(run: Run) -> str:
 
 
 def start_label(run: Run) -> str:
-    """Return the name of the run's start: by its warm start's algorithm where that has trained it."""
+    """Return the name of the run's start: the algorithm of its warm start, or the model without a warm start."""
     warm = run.config["warm_start"]
     return name_of(warm["algo"]) if warm.get("algo") and run.warm_start.steps else model_name(run)
 
 
 def policy_label(run: Run) -> str:
-    """Return the name of the policy that the run has made: by its algorithm where that has trained it."""
+    """Return the name of the run's final policy: its algorithm, or the name of the start for a run of no steps."""
     return name_of(run.config["algo"]) if run.steps else start_label(run)
 
 
@@ -85,9 +85,9 @@ def label_rows(run: Run, figures: Figures, labels: Mapping[str, str]) -> dict[st
         word, _, rounds = noun.partition("@")
         if word in labels:
             row = labels[word] + (f", {format_count(int(rounds), 'round')}" if rounds else "")
-            part, slash, own = stat.partition("/")
+            part, slash, part_stat = stat.partition("/")
             if slash and part in (*run.env.components, "overall"):
-                row, stat = f"{row}, {'mean of parts' if part == 'overall' else part}", own
+                row, stat = f"{row}, {'mean of parts' if part == 'overall' else part}", part_stat
             rows.setdefault(row, {})[f"eval/{stat}"] = figure
     return dict(rows)
 
@@ -144,10 +144,10 @@ def cost_text(cost: Cost) -> str:
 
 
 def versions_text(summary: Summary) -> str:
-    found = [main_versions(summary.provenance)]
+    versions = [main_versions(summary.provenance)]
     if summary.git is not None:
-        found.append(f"commit {summary.git.commit[:12]}{' with changes beside it' if summary.git.dirty else ''}")
-    return ", ".join(found)
+        versions.append(f"commit {summary.git.commit[:12]}{' with changes beside it' if summary.git.dirty else ''}")
+    return ", ".join(versions)
 
 
 def left_in(folder: Path) -> str:

@@ -23,7 +23,7 @@ def serve(model: Model, hardware: Hardware, *, host: str = "127.0.0.1", port: in
     """Serve until SIGINT, SIGTERM or, for a run's `child`, the end of standard input. The address goes to standard
     output, all other output to standard error."""
     token = token_here()
-    with os.fdopen(os.dup(1), "wb") as said:
+    with os.fdopen(os.dup(1), "wb") as output:
         os.dup2(2, 1)
         loaded = load_base(model, dtype=hardware.dtype, attention="sdpa")
         weights = dict(loaded.state_dict())
@@ -37,16 +37,16 @@ def serve(model: Model, hardware: Hardware, *, host: str = "127.0.0.1", port: in
             for signum in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(signum, lambda *_: stop(server))
         Screen().say(f"rollout server of {model.path} ({hardware.engine}) on {server.address}, process {os.getpid()}")
-        tell(said, server.address)
+        tell(output, server.address)
     server.serve_forever(poll_interval=0.1)
     server.server_close()
     if child:  # nothing of it is kept, and a busy machine takes seconds to take an interpreter apart
         os._exit(0)
 
 
-def tell(said: BinaryIO, address: str) -> None:
-    said.write(f"{address}\n".encode())
-    said.flush()
+def tell(output: BinaryIO, address: str) -> None:
+    output.write(f"{address}\n".encode())
+    output.flush()
 
 
 def stop(server: RolloutServer) -> None:

@@ -49,23 +49,25 @@ def read_evaluation(process: Process, path: Path, starts: Sequence[Start]) -> li
             process.screen.say(f"{error}: played again; what was there is now {set_aside(path)}")
             return None
 
-    found = look() if process.ranks.is_first else None
-    return share(process.ranks, found or []) if process.ranks.broadcast(found is not None) else None
+    episodes = look() if process.ranks.is_first else None
+    return share(process.ranks, episodes or []) if process.ranks.broadcast(episodes is not None) else None
 
 
-def share(ranks: Ranks, found: Sequence[Trajectory]) -> list[Trajectory]:
+def share(ranks: Ranks, episodes: Sequence[Trajectory]) -> list[Trajectory]:
     """Return rank 0's episodes, on every rank."""
     if ranks.size == 1:
-        return list(found)
-    return [from_json(told) for told in ranks.broadcast([to_json(trajectory) for trajectory in found])]
+        return list(episodes)
+    return [from_json(fields) for fields in ranks.broadcast([to_json(trajectory) for trajectory in episodes])]
 
 
 def episodes_in(path: Path, starts: Sequence[Start]) -> list[Trajectory]:
-    """The episodes in a file; StoreError where they are not those of `starts`."""
-    found = [trajectory for group in load(path) for trajectory in group.trajectories]
-    if [(one.task.key, one.sample) for one in found] != [(start.task.key, start.sample) for start in starts]:
+    """Return the episodes in a file; StoreError if their tasks and samples differ from `starts`."""
+    episodes = [trajectory for group in load(path) for trajectory in group.trajectories]
+    if [(episode.task.key, episode.sample) for episode in episodes] != [
+        (start.task.key, start.sample) for start in starts
+    ]:
         raise StoreError(f"{path} holds other episodes than its name says")
-    return found
+    return episodes
 
 
 def is_of(process: Process, path: Path, key: str) -> bool:
@@ -97,7 +99,10 @@ def read_parts(process: Process, path: Path, key: str) -> dict[tuple[str, int], 
         parts = sorted(path.parent.glob(f"{path.stem}.{key}-*.partial"))
         return [stored.trajectory for part in parts for _, stored in good_lines(part)]
 
-    return {(one.task.key, one.sample): one for one in share(process.ranks, look() if process.ranks.is_first else [])}
+    return {
+        (trajectory.task.key, trajectory.sample): trajectory
+        for trajectory in share(process.ranks, look() if process.ranks.is_first else [])
+    }
 
 
 def is_begun(process: Process, path: Path, key: str) -> bool:

@@ -37,5 +37,5 @@ def stored_actions(folder: Path, model: Model, added: Mapping[str, str], encode:
         raise ModelError(f"model.path={model.path}: its config.json is not here, which says how many ids it has")
     saved = [inside(folder, CHECKPOINTS, f"{STEP}{step}", ACTIONS) for step in steps_in(inside(folder, CHECKPOINTS))]
     files = [file for file in (*reversed(saved), find_file(model.path, ACTIONS)) if file is not None and file.is_file()]
-    known = read_names(files[0]) if files else None
-    return widen(known, {name: tuple(encode(text)) for name, text in added.items()}, shape.vocabulary)
+    saved_actions = read_names(files[0]) if files else None
+    return widen(saved_actions, {name: tuple(encode(text)) for name, text in added.items()}, shape.vocabulary)

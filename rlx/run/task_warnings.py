@@ -29,8 +29,8 @@ def task_warnings(run: Run, name: str, env: Environment) -> Iterator[str]:
             f"{where}: the expert solves none of the first {len(tasks[:NUM_TASKS])} training tasks and earns no reward "
             "in them: look at it with `rlx play … --expert`"
         )
-    held_out = {task.id for task in islice(env.tasks("test", run.evaluate.seed), run.evaluate.num_tasks)}
-    if both := [task.id for task in tasks if task.id in held_out]:
+    test_ids = {task.id for task in islice(env.tasks("test", run.evaluate.seed), run.evaluate.num_tasks)}
+    if both := [task.id for task in tasks if task.id in test_ids]:
         yield (
             f"{where}: {len(both)} of {len(tasks)} training tasks are test tasks too, such as {both[0]!r:.60}; "
             "an evaluation does not tell what was learned from what was remembered; keep tasks('test') apart"
@@ -43,7 +43,7 @@ def is_earned(env: Environment, dialect: Dialect, task: Task, seed: int) -> bool
     if not env.has_expert:
         return True
     try:
-        steps = [shown.step for shown in demonstration(env, dialect, task, seed)[1]]
+        steps = [expert_move.step for expert_move in demonstration(env, dialect, task, seed)[1]]
     except DemonstrationError:
         return True
     return any(step.success for step in steps) or sum(step.reward - cost_of(env, step.tool) for step in steps) > 0

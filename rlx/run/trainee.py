@@ -1,4 +1,4 @@
-"""Build the policy and the learner of one model: an engine that samples from it, and a learner that moves it."""
+"""Build the policy and the learner of one model: an engine samples from the model, the learner updates its weights."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Policy:
 
 @dataclass(frozen=True, kw_only=True)
 class Trainee:
-    """A model under training: the policy that acts and the learner that moves it. Not an agent of an environment."""
+    """A model under training, as a policy that acts and a learner. Not an agent of an environment."""
 
     policy: Policy
     learner: Learner
@@ -149,13 +149,13 @@ def build_trainee(
 
 def added_in(run: Run, tokenizer: Any) -> Added:
     """Return what the run's protocols add to a model."""
-    found = {name: tuple(encode_text(tokenizer, text)) for name, text in added_by(run.dialects).items()}
-    used = {one for ids in found.values() for one in ids}
+    descriptions = {name: tuple(encode_text(tokenizer, text)) for name, text in added_by(run.dialects).items()}
+    used = {token_id for ids in descriptions.values() for token_id in ids}
     return Added(
-        descriptions=found,
-        blanks=frozenset(one for one in used if tokenizer.decode([one]).isspace()),
+        descriptions=descriptions,
+        blanks=frozenset(token_id for token_id in used if tokenizer.decode([token_id]).isspace()),
         initial=initial_by(run.dialects),
-        grounds=partial(grounds_of, run, tokenizer, found),
+        grounds=partial(grounds_of, run, tokenizer, descriptions),
         seed=run.seed,
     )
 
@@ -194,9 +194,9 @@ def learner_of(run: Run, loaded: Any, ranks: Ranks, automaton: Automaton | None)
 
 def build_policy(run: Run, model: Model, fleet: Fleet | None = None) -> Policy:
     """Build a policy without a learner, for an evaluation. A server's needs no weights here."""
-    own = run.policies.get(name_of(""))
-    if isinstance(own, Served):
-        engine, speech = start_served(run, own)
+    policy = run.policies.get(name_of(""))
+    if isinstance(policy, Served):
+        engine, speech = start_served(run, policy)
         return Policy(engine=engine, speech=speech, hardware=run.hardware)
     tokenizer = load_tokenizer(model)
     added = added_in(run, tokenizer)
@@ -236,8 +236,8 @@ def policy_of(
 def others_of(
     run: Run, model: Model, loaded: Any, weights: Mapping[str, Tensor], tokenizer: Any, speech: Speech
 ) -> dict[str, tuple[Engine, Speech]]:
-    """Build the policies that the run does not train, by the agents that they play. Agents with equal policies share an
-    engine: it is as large as a model, and a server has one caller."""
+    """Build the policies that the run does not train, by agent. Agents with equal policies share an engine: an engine
+    is as large as a model, and a server has one caller."""
 
     def build(policy: Other) -> tuple[Engine, Speech]:
         if isinstance(policy, Served):
@@ -247,8 +247,8 @@ def others_of(
         return build_engine(run.hardware, model, loaded, weights, tokenizer, speech.drawn.automaton), speech
 
     kinds = distinct_policies(run.policies)
-    made = [build(policy) for policy in kinds]
-    return {agent_of(name): made[kinds.index(policy)] for name, policy in run.policies.items()}
+    built = [build(policy) for policy in kinds]
+    return {agent_of(name): built[kinds.index(policy)] for name, policy in run.policies.items()}
 
 
 def start_frozen(run: Run, model: Model) -> tuple[Engine, Speech]:
@@ -300,9 +300,9 @@ def build_engine(
 def ending_ids(model: Model, loaded: Any, tokenizer: Any) -> list[int]:
     """Return the ids that end a completion: the model's ends of sequence, and the end of turn of its chat template,
     which a base model's settings need not name."""
-    own = eos_ids(loaded)
-    end = end_of_turn(tokenizer, find_marks(tokenizer), own) if model.chat else None
-    return own if end is None or end in own else [*own, end]
+    model_ids = eos_ids(loaded)
+    end = end_of_turn(tokenizer, find_marks(tokenizer), model_ids) if model.chat else None
+    return model_ids if end is None or end in model_ids else [*model_ids, end]
 
 
 def eos_ids(loaded: Any) -> list[int]:

@@ -33,7 +33,7 @@ LEARNING = (MANIFEST, PROGRESS, RUN_FILE)
 def warm_config(stage: Run) -> dict[str, Any]:
     """Return the settings that determine a stage: STAGE_KEYS, the model, and what it starts from. The model's recipe is
     left out, as the other keys have its values; so are the environment's `reward_only_keys` where the stage only
-    imitates. The policies of other agents belong to it always: its result, and so its length, depend on them."""
+    imitates. The policies of other agents are always included: the stage's result and length depend on them."""
     config = stage_config(stage)
     model = {key: value for key, value in stage.config["model"].items() if key != "recipe"}
     longer = {"extend": stage.extend} if stage.extend else {}
@@ -51,7 +51,7 @@ def stage_config(stage: Run) -> dict[str, Any]:
 
 
 def start_digest(run: Run) -> str:
-    """Return a name for what a run starts from: its model, or everything that its warm start depends on."""
+    """Return a digest of a run's start: of its model, or of all settings that determine its warm start."""
     before = run.before()
     return model_digest(run.model) if before is None else digest_of({"config": warm_config(before)})
 
@@ -86,12 +86,12 @@ def place_stage(execution: Execution, stage: Run) -> Run:
     def look() -> str:
         if not refusal():
             return str(stage.folder)
-        own = inside(execution.run.folder, WARM, stage.folder.name)
-        if stage.folder.is_dir() and not own.exists():
-            aside = own.with_name(f".{own.name}.part")
+        folder = inside(execution.run.folder, WARM, stage.folder.name)
+        if stage.folder.is_dir() and not folder.exists():
+            aside = folder.with_name(f".{folder.name}.part")
             shutil.rmtree(aside, ignore_errors=True)
             shutil.copytree(stage.folder, aside, ignore=shutil.ignore_patterns(LOCK))
-            aside.rename(own)
-        return str(own)
+            aside.rename(folder)
+        return str(folder)
 
     return replace(stage, folder=Path(execution.process.ranks.first(look)))

@@ -56,7 +56,7 @@ class WarmResult:
     least_earned: float
     """Success or mean reward, the larger of the two, in the environment of a mixture where it is least."""
     truncated: float
-    """Share of their turns that were cut off by their length."""
+    """Share of turns cut off by their length."""
 
     @property
     def speaks(self) -> bool:
@@ -86,11 +86,11 @@ def result_path(stage: Run) -> Path:
 
 def read_result(stage: Run) -> WarmResult | None:
     """Return a stored result; None where there is none that can be read."""
-    found = read_json(result_path(stage))
+    fields = read_json(result_path(stage))
     names = ("loss", "success", "invalid", "most_invalid", "least_earned", "truncated")
-    if not all(is_number(found.get(name)) for name in names) or not isinstance(found.get("episodes"), int):
+    if not all(is_number(fields.get(name)) for name in names) or not isinstance(fields.get("episodes"), int):
         return None
-    return WarmResult(steps=stage.steps, episodes=found["episodes"], **{name: float(found[name]) for name in names})
+    return WarmResult(steps=stage.steps, episodes=fields["episodes"], **{name: float(fields[name]) for name in names})
 
 
 def result_of_stage(stage: Run, lines: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> WarmResult:
@@ -101,18 +101,18 @@ def result_of_stage(stage: Run, lines: Sequence[Mapping[str, Any]], groups: Sequ
 
 def result_of(steps: int, lines: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> WarmResult:
     """Return the result of a warm start with these metrics, whose policy played these groups."""
-    found = measure(groups)
+    metrics = measure(groups)
     parts = {f"{group.task.env}/" if group.task.env else "" for group in groups}
     loss = next((line["loss/value"] for line in reversed(lines) if is_number(line.get("loss/value"))), 0.0)
     return WarmResult(
         steps=steps,
         loss=loss,
         episodes=len(groups),
-        success=found["success/mean"],
-        invalid=found["turn/invalid"],
-        most_invalid=max(found[f"{part}turn/invalid"] for part in parts),
-        least_earned=min(max(found[f"{part}success/mean"], found[f"{part}reward/mean"]) for part in parts),
-        truncated=found["turn/truncated"],
+        success=metrics["success/mean"],
+        invalid=metrics["turn/invalid"],
+        most_invalid=max(metrics[f"{part}turn/invalid"] for part in parts),
+        least_earned=min(max(metrics[f"{part}success/mean"], metrics[f"{part}reward/mean"]) for part in parts),
+        truncated=metrics["turn/truncated"],
     )
 
 
@@ -130,8 +130,8 @@ def try_out(execution: Execution, stage: Run, trainee: Trainee) -> WarmResult:
     player = distribute(act, execution.process.ranks, stage.hardware.players(execution.process.ranks.size))
     tasks = list(islice(stage.env.tasks("train", stage.seed + 1), NUM_DECIDING if stage.extend else NUM_TASKS))
     groups = player.sample(independent(1), tasks)
-    told = asdict(result_of_stage(stage, read_metrics(stage.folder / METRICS), groups))
-    result = WarmResult(**execution.process.ranks.broadcast(told))
+    fields = asdict(result_of_stage(stage, read_metrics(stage.folder / METRICS), groups))
+    result = WarmResult(**execution.process.ranks.broadcast(fields))
     if execution.process.ranks.is_first:
         path = inside(stage.folder, TRAJECTORIES) / f"result-{stage.steps}.jsonl"
         save(path, groups, max_rounds=stage.env.max_rounds)
@@ -141,13 +141,13 @@ def try_out(execution: Execution, stage: Run, trainee: Trainee) -> WarmResult:
 
 def stored_result(execution: Execution, stage: Run) -> WarmResult | None:
     """Return rank 0's stored result on every rank."""
-    found = read_result(stage) if execution.process.ranks.is_first else None
-    told = execution.process.ranks.broadcast(None if found is None else asdict(found))
-    return None if told is None else WarmResult(**told)
+    result = read_result(stage) if execution.process.ranks.is_first else None
+    fields = execution.process.ranks.broadcast(None if result is None else asdict(result))
+    return None if fields is None else WarmResult(**fields)
 
 
 def rounds_of_warm(stage: Run) -> list[Run]:
-    """Return the stage as it is at first, and as it is after each extension, which doubles its steps.
+    """Return the stage before and after each extension; an extension doubles the steps.
 
     The learning rate falls linearly to zero at the last step. So a stage of twice the steps resumes at half the rate,
     while the fifth of five equal parts would resume at a fifth of it.
@@ -168,12 +168,12 @@ def last_step(execution: Execution) -> int:
 
 def waiting_for(process: Process, folder: Path) -> Callable[[str], None]:
     """Return what to do while another run makes a warm start: name that run once, and listen to signals."""
-    told: set[str] = set()
+    announced: set[str] = set()
 
     def waiting(holder: str) -> None:
-        if holder not in told:
+        if holder not in announced:
             process.screen.say(f"waiting for {holder}, which makes the same warm start in {folder}")
-        told.add(holder)
+        announced.add(holder)
         process.interrupt.check()
 
     return waiting

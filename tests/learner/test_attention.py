@@ -94,14 +94,14 @@ def compare(packed, mask, dtype, tolerance):
 def test_rectangles_and_spans_equal_dense_attention(monkeypatch, turn, dtype, tolerance, bias, seed):
     monkeypatch.setattr(layout, "BIAS_ELEMENTS", bias)
     packed, mask = cases(turn, seed, "cpu")
-    assert isinstance(packed.layout.seen, Rectangles if bias else tuple)
+    assert isinstance(packed.layout.visibility, Rectangles if bias else tuple)
     compare(packed, mask, dtype, tolerance)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_token_is_seen_until_its_last_reader(turn, seed):
     packed, mask = cases(turn, seed, "cuda", scale=3)
-    until_T, place = packed.layout.seen.until_T, torch.arange(len(mask))
+    until_T, place = packed.layout.visibility.end_T, torch.arange(len(mask))
     assert torch.equal((place <= place[:, None]) & (place[:, None] < until_T), mask)
 
 
@@ -109,7 +109,7 @@ def test_a_token_is_seen_until_its_last_reader(turn, seed):
 def test_blocks_hold_what_is_seen_and_no_more(turn, seed):
     packed, mask = cases(turn, seed, "cuda", scale=10)
     assert len(mask) > 4 * BLOCK
-    seen, num = packed.layout.seen, -(-len(mask) // BLOCK)
+    seen, num = packed.layout.visibility, -(-len(mask) // BLOCK)
     for q in range(num):
         for k in range(num):
             block = mask[q * BLOCK : (q + 1) * BLOCK, k * BLOCK : (k + 1) * BLOCK]
@@ -121,7 +121,7 @@ def test_blocks_hold_what_is_seen_and_no_more(turn, seed):
 @pytest.mark.parametrize("seed", range(2))
 def test_flex_attention_equals_dense_attention_forward(turn, seed):
     packed, mask = cases(turn, seed, "cuda", scale=4)
-    assert isinstance(packed.layout.seen, Sight)
+    assert isinstance(packed.layout.visibility, Sight)
     for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-12)):
         q, k, v = (x.detach() for x in heads(len(mask), dtype))
         out = attention_over(packed.layout).attend(q, k, v, Rule(scaling=0.3))
@@ -133,7 +133,7 @@ def test_compiled_flex_attention_skips_blocks_and_equals_dense_attention(monkeyp
     compiled = torch.compile(attention.flex_attention, dynamic=False)
     monkeypatch.setattr(attention, "flex", lambda device: compiled)
     packed, mask = cases(turn, 0, "cuda", scale=12)
-    assert not (packed.layout.seen.partly_qk | packed.layout.seen.wholly_qk).tril().all()
+    assert not (packed.layout.visibility.partly_qk | packed.layout.visibility.wholly_qk).tril().all()
     q, k, v = (x.detach() for x in heads(len(mask), torch.float32))
     out = attention_over(packed.layout).attend(q, k, v, Rule(scaling=0.3))
     torch.testing.assert_close(out, dense(q, k, v, mask), atol=1e-5, rtol=1e-5)
@@ -167,7 +167,7 @@ def test_windows_caps_and_sinks_on_a_cpu_equal_dense_attention_with_gradients(mo
     monkeypatch.setattr(layout, "BIAS_ELEMENTS", bias)
     for seed in range(2):
         packed, mask = cases(turn, seed, "cpu")
-        assert isinstance(packed.layout.seen, Rectangles if bias else tuple)
+        assert isinstance(packed.layout.visibility, Rectangles if bias else tuple)
         for words in RULES:
             q, k, v = heads(len(mask), torch.float64)
             sinks = torch.linspace(-2, 2, HEADS, dtype=torch.float64).requires_grad_() if "sinks" in words else None
@@ -197,7 +197,7 @@ def test_blocks_of_a_window_hold_what_it_sees(turn):
     position, num = packed.position_ids_BL[0], -(-len(mask) // BLOCK)
     for window in (1, 100, 300):
         within = mask & (position[:, None] - position < window)
-        blocks = layout.blocks_within(packed.layout.seen, window)
+        blocks = layout.blocks_within(packed.layout.visibility, window)
         for q in range(num):
             for k in range(num):
                 block = within[q * BLOCK : (q + 1) * BLOCK, k * BLOCK : (k + 1) * BLOCK]

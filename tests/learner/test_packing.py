@@ -90,7 +90,7 @@ def test_packing_keeps_every_token_its_position_and_its_target(groups, seed):
 def test_attention_sees_rectangles_of_like_length_that_restore_every_token(groups, seed):
     batch = collate(groups(4, 4, seed=seed, rewrite=0.3))
     packed = pack(batch, micro_batch(forest_of(batch), range(len(batch.trajectory_S))))
-    seen = packed.layout.seen
+    seen = packed.layout.visibility
     for part in seen.rectangles:
         lengths = [len(row.unique()) for row in part.queries_sl]
         assert max(lengths) <= SPREAD * min(lengths) + (0 if len(part.context_s) else SLACK)

@@ -63,7 +63,7 @@ def test_what_follows_a_first_token_is_read_side_by_side_and_forgotten() -> None
     with torch.no_grad():
         before = reader.begin(PROMPTS)
         rests = rests_of(reader, LONGER)
-        assert reader.seen.shape[1] == max(map(len, PROMPTS))
+        assert reader.mask.shape[1] == max(map(len, PROMPTS))
         after = reader.go_on([14, 14, 14])
     for row, prompt in enumerate(PROMPTS):
         for name in ("a", "b", "c"):

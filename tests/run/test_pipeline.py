@@ -35,7 +35,7 @@ class Learner:
 def run(first: int, last: int, staleness: int, kept: Mapping | None = None, until: int | None = None) -> tuple:
     """Steps first to `until`; what each took, and what was under way then."""
     learner = Learner(first, busy=0.002)
-    pipeline = Pipeline(learner.launch, staleness=staleness, last=last, kept=kept)
+    pipeline = Pipeline(learner.launch, staleness=staleness, last=last, restored=kept)
     took = []
     try:
         for step in range(first, last if until is None else until):

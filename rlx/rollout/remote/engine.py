@@ -1,16 +1,17 @@
 """Rollout servers seen as one Engine.
 
-A step here is `num_ticks` ticks of every server: it sends each what to forget and what to add, and gets what the ticks
-of the call before finished (see server.py). So the schedule counts ticks and nothing else, as an engine's must, and the
-same calls give the same batches on every server. A session stays on the server that had its first request: the one
-where its group is, whose contexts it may share, or the one with the fewest sessions then.
+A step here is `num_ticks` ticks of every server. The client sends each server the sessions to forget and the requests
+to add. It receives the completions that the ticks of the previous call finished (see server.py). So the schedule counts
+ticks and nothing else, as an engine's must, and the same calls give the same batches on every server. A session stays
+on the server of its first request: the server of its group, to share contexts, or else the server with the fewest
+sessions at that time.
 
-A server that dies takes nothing with it, as a request holds its whole prompt and its random stream. The requests that
-it had not answered are added to the others, which give the same answers, up to rounding. Answers are known by number,
-each is taken once, and one that nobody waits for any more is dropped.
+A server that dies loses no work, because a request holds its complete prompt and its random stream. Its unanswered
+requests go to the other servers, with the same answers up to rounding. Each answer has a number and is taken once; an
+answer that nobody waits for is dropped.
 
 Weights go to all servers at once, over HTTP, part by part. Where learner and servers have GPUs, NCCL would be quicker:
-`Link.load` is the one place that would choose it.
+only `Link.load` would have to change.
 """
 
 from __future__ import annotations
@@ -124,7 +125,9 @@ class RemoteEngine:
         link = self._home.get(request.session)
         if link is None:
             kin = [
-                self._home[one] for one, group in self._group.items() if group == request.group and one in self._home
+                self._home[session]
+                for session, group in self._group.items()
+                if group == request.group and session in self._home
             ]
             link = kin[0] if kin else min(self._living(), key=lambda link: len(link.sessions))
             self._home[request.session] = link
@@ -161,7 +164,7 @@ class RemoteEngine:
         return request
 
     def _everyone(self, call: Callable[[Link], Any]) -> list[Any]:
-        """Call every living server at once; the answers of those that lived through it."""
+        """Call every living server at once; return the answers of the servers that survived the call."""
         links = self._living()
         if not links:
             return []

@@ -87,8 +87,8 @@ class Link:
         """Open a connection that holds the claim."""
         host, _, port = self.address.rpartition(":")
         self._http = HTTPConnection(host, int(port), timeout=self.patience, blocksize=2**20)
-        said = self.send(self._http, "/claim", b"", 0, {"Rlx-Client": self.client})
-        theirs = said.get("format") if isinstance(said, dict) else None
+        response = self.send(self._http, "/claim", b"", 0, {"Rlx-Client": self.client})
+        theirs = response.get("format") if isinstance(response, dict) else None
         if theirs != FORMAT:
             raise ServerError(
                 f"rollout server {self.address} speaks format {theirs}, not {FORMAT}: start it with this rlx"
@@ -115,8 +115,8 @@ class Link:
         raise AssertionError("unreachable")
 
     def send(self, http: HTTPConnection, path: str, body: Any, length: int, headers: Mapping[str, str]) -> Any:
-        given = {"Authorization": f"Bearer {self.token}", "Content-Length": str(length), **headers}
-        http.request("POST", path, body=body, headers=given)
+        request_headers = {"Authorization": f"Bearer {self.token}", "Content-Length": str(length), **headers}
+        http.request("POST", path, body=body, headers=request_headers)
         reply = http.getresponse()
         raw = reply.read(LARGEST_MESSAGE)
         if reply.status == 200:

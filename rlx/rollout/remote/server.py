@@ -96,8 +96,8 @@ class RolloutCall(Call):
         self.answer({path: lambda door=door: self.work(door()) for path, door in doors.items()})  # type: ignore[misc]
 
     def admit(self) -> None:
-        given = self.headers.get("Authorization", "").encode()
-        if not hmac.compare_digest(given, b"Bearer " + self.server.token):
+        authorization = self.headers.get("Authorization", "").encode()
+        if not hmac.compare_digest(authorization, b"Bearer " + self.server.token):
             raise RefusedError(401, f"wrong secret; the client's {TOKEN_VARIABLE} must be the server's")
         self.connection.settimeout(self.server.pause)
 
@@ -107,7 +107,7 @@ class RolloutCall(Call):
             return rest()
 
     def rest(self) -> None:
-        """A client holds its claim for as long as it computes."""
+        """Set the timeout between calls: none for a client with a claim, which may compute for long, else `pause`."""
         self.connection.settimeout(None if id(self) in self.server.holders else self.server.pause)
 
     def call_number(self) -> int:
@@ -117,8 +117,8 @@ class RolloutCall(Call):
 
     def health(self) -> Work:
         engine = self.server.service.engine
-        told = {"format": FORMAT, "rlx": __version__}
-        return lambda: dump({**told, "version": engine.version, "tick": engine.tick})
+        fields = {"format": FORMAT, "rlx": __version__}
+        return lambda: dump({**fields, "version": engine.version, "tick": engine.tick})
 
     def claim(self) -> Work:
         client = self.headers.get("Rlx-Client", "")

@@ -96,6 +96,6 @@ class Service:
         self._weights.update(some)
         if version is not None:
             self._settle()
-            whole, self._weights = self._weights, {}
-            self._on_thread(lambda: self.engine.load(whole, version))
+            new_weights, self._weights = self._weights, {}
+            self._on_thread(lambda: self.engine.load(new_weights, version))
         return dump({})

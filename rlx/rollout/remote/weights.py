@@ -51,7 +51,7 @@ def write_weights(weights: Mapping[str, Tensor]) -> tuple[int, Iterator[bytes | 
     header: dict[str, Any] = {}
     same: dict[str, str] = {}
     owners: dict[tuple, str] = {}
-    kept: list[Tensor] = []
+    tensors: list[Tensor] = []
     end = 0
     for name, tensor in weights.items():
         key = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
@@ -59,12 +59,12 @@ def write_weights(weights: Mapping[str, Tensor]) -> tuple[int, Iterator[bytes | 
             same[name] = owners[key]
             continue
         owners[key] = name
-        kept.append(tensor)
+        tensors.append(tensor)
         begin, end = end, end + tensor.numel() * tensor.element_size()
         header[name] = {"dtype": NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [begin, end]}
     text = json.dumps(header | ({METADATA: same} if same else {})).encode()
     text += b" " * (-len(text) % 8)
-    return 8 + len(text) + end, pieces(text, kept)
+    return 8 + len(text) + end, pieces(text, tensors)
 
 
 def pieces(header: bytes, tensors: list[Tensor]) -> Iterator[bytes | memoryview]:
@@ -118,7 +118,7 @@ def read_header(raw: bytes, size: int) -> tuple[list[HeaderEntry], dict[str, str
     same = header.pop(METADATA, {})
     if not isinstance(same, dict):
         raise CodecError("weights: __metadata__ is not an object")
-    entries = sorted((read_entry(name, told) for name, told in header.items()), key=lambda entry: entry.begin)
+    entries = sorted((read_entry(name, fields) for name, fields in header.items()), key=lambda entry: entry.begin)
     ends = [0, *(entry.end for entry in entries)]
     if any(entry.begin != end for entry, end in zip(entries, ends)) or ends[-1] != size:
         raise CodecError(f"weights: the tensors do not fill the {size} bytes there are")

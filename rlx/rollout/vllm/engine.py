@@ -159,7 +159,7 @@ class VllmEngine:
         return [(row.request, completion) for row, completion in sorted(finished, key=lambda item: item[0].order)]
 
     def _hear(self, row: RequestRow, output: Any, sampled: Sequence[tuple[int, float]]) -> Completion | None:
-        """Take what a row has sampled; its completion, if it ends with it."""
+        """Take a row's sampled tokens; return the completion if these tokens end it."""
         if len(row.logprobs) == len(row.request.completion_prefix):
             self._count(row, output.num_cached_tokens or 0)
         stop = None
@@ -185,9 +185,9 @@ class VllmEngine:
         return logprob
 
     def _count(self, row: RequestRow, cached: int) -> None:
-        own = min(cached, common_prefix(self._session_ids[row.request.session], row.ids))
-        self.counts.num_reused += own
-        self.counts.num_shared += cached - own
+        num_reused = min(cached, common_prefix(self._session_ids[row.request.session], row.ids))
+        self.counts.num_reused += num_reused
+        self.counts.num_shared += cached - num_reused
         self.counts.num_prefilled += len(row.ids) - cached
 
     def rest(self, keep: bool = True) -> None:

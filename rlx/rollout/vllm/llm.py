@@ -7,8 +7,8 @@ Instances. A start takes seconds and much of a device's memory, and vLLM allows 
 So the instance of a closed engine waits for the next engine of the same settings, for example a warm start's for its
 run's. An engine of other settings ends it.
 
-Added actions. Their logits are joined to the model's where it computes them. vLLM is told that it sampled the action's
-description, so it never sees an added id.
+Added actions. The patched `compute_logits` of the model appends the actions' logits. vLLM is told that it sampled the
+action's description, so it never sees an added id.
 
 Sampling. Every token is chosen here, as in the torch engine: a logits processor draws for all rows at once, for each
 row and tick. It implements the interface of the older model runner (VLLM_USE_V2_MODEL_RUNNER=0): there rows are
@@ -206,10 +206,10 @@ def processor_type(rows: Mapping[str, RequestRow], chooser: Chooser, chosen: dic
             process_dict_updates(self.places, batch_update, row_of)
 
         def apply(self, logits: Tensor) -> Tensor:
-            here = [self.places[place] for place in range(len(logits))]
-            ids, tokens, scores = chooser.choose(logits, here)
-            chosen.update(zip((str(row.order) for row in here), zip(tokens, scores)))
-            read = [row.read(token) for row, token in zip(here, tokens)]
+            batch_rows = [self.places[place] for place in range(len(logits))]
+            ids, tokens, scores = chooser.choose(logits, batch_rows)
+            chosen.update(zip((str(row.order) for row in batch_rows), zip(tokens, scores)))
+            read = [row.read(token) for row, token in zip(batch_rows, tokens)]
             return force(logits, ids if read == tokens else torch.tensor(read, device=logits.device))
 
     return Processor

@@ -33,7 +33,7 @@ CPU_BLOCK = 32
 
 
 class VllmError(RuntimeError):
-    """Unusable vLLM: one line that says what, where and what to do."""
+    """Unusable vLLM: a message of one line with the cause, the place and the remedy."""
 
     exit_code = 2
 

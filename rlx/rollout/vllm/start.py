@@ -130,16 +130,16 @@ def plain_kernels(device: str) -> Iterator[None]:
     from vllm.v1.sample import sampler
 
     sampler.batched_count_greater_than = count_greater
-    kept = utils.dispatch_cpu_unquantized_gemm
+    original = utils.dispatch_cpu_unquantized_gemm
     utils.dispatch_cpu_unquantized_gemm = use_torch
     try:
         yield
     finally:
-        utils.dispatch_cpu_unquantized_gemm = kept
+        utils.dispatch_cpu_unquantized_gemm = original
 
 
-def count_greater(values_BV: Tensor, of_B1: Tensor) -> Tensor:
-    return (values_BV >= of_B1).sum(-1)
+def count_greater(values_BV: Tensor, reference_B1: Tensor) -> Tensor:
+    return (values_BV >= reference_B1).sum(-1)
 
 
 def use_torch(layer: Any, remove_weight: bool) -> None:

@@ -16,8 +16,8 @@ from rlx.model.logits import LogitShape
 
 def take_weights(model: Any, named: Iterable[tuple[str, Tensor]]) -> None:
     """Copy weights into a model of vLLM's; RuntimeError if a parameter of the model gets none."""
-    taken = model.load_weights(iter(named))
-    missing = sorted({name for name, _ in model.named_parameters()} - set(taken))
+    loaded_names = model.load_weights(iter(named))
+    missing = sorted({name for name, _ in model.named_parameters()} - set(loaded_names))
     if missing:
         raise RuntimeError(f"vLLM engine: {len(missing)} of its weights were not given, such as {missing[0]}")
 
