@@ -79,7 +79,8 @@ def numbered(value: Any) -> Any:
 def table(envs: Mapping[str, Environment], algos: Mapping[str, Algorithm], facts: Mapping[str, bool]) -> str:
     """Return a table: environments with equal choices share a row, algorithms with equal choices a column."""
     columns = {
-        algo: tuple(cell(Case(env=env, algo=made, **facts)) for env in envs.values()) for algo, made in algos.items()
+        algo: tuple(cell(Case(env=env, algo=instance, **facts)) for env in envs.values())
+        for algo, instance in algos.items()
     }
     grouped = share(columns)
     rows = share(dict(zip(envs, zip(*grouped.values(), strict=True), strict=True)))
@@ -118,8 +119,10 @@ def folded(names: Iterable[str], envs: Iterable[str]) -> list[str]:
     for env in envs:
         folders[env.rpartition("/")[0]].add(env)
     left = set(names)
-    whole = {folder for folder, inner in folders.items() if folder and inner <= left}
-    return sorted({f"{folder}/*" for folder in whole} | left - {env for folder in whole for env in folders[folder]})
+    complete = {folder for folder, inner in folders.items() if folder and inner <= left}
+    return sorted(
+        {f"{folder}/*" for folder in complete} | left - {env for folder in complete for env in folders[folder]}
+    )
 
 
 def code(names: Iterable[str]) -> str:

@@ -91,13 +91,13 @@ algo/losses:policy_loss.<locals>.policy
 learner/torch:TorchLearner.backward
 learner/torch:TorchLearner.move
 """
-"""Functions of the two drawings, as file:name. Their order, what calls what, and their sentences come from the code."""
+"""Functions of the two drawings, as file:name. The order, the calls and the sentences come from the code."""
 WAITING = ("rollout/episode", "play_episode")
 """Function below which work in other threads is drawn."""
 
 
 class Call(NamedTuple):
-    """First call of a function: its file without .py, its name, its first line, and the functions that wait for it."""
+    """First call of a function: file without .py, name, first line, and stack of the calling functions."""
 
     file: str
     name: str
@@ -157,7 +157,7 @@ def stack_of(frame: FrameType | None) -> Iterator[tuple[str, str]]:
 
 
 def draw_path(calls: list[Call], stations: str) -> str:
-    """Draw these functions in the order of their first calls, each below those that wait for it."""
+    """Draw these functions in the order of their first calls, each below the functions on the call stack."""
     wanted = {tuple(station.split(":", 1)) for station in stations.split()}
     met = [call for call in calls if (call.file, call.name) in wanted]
     missing = wanted - {(call.file, call.name) for call in met}
@@ -181,8 +181,8 @@ def reaches_step(call: Call) -> bool:
 
 def sentence_at(call: Call) -> str:
     """Return the first sentence of a function's docstring."""
-    found = functions_of(PACKAGE / f"{call.file}.py").get(call.line)
-    return first_sentence(found) if found else ""
+    function = functions_of(PACKAGE / f"{call.file}.py").get(call.line)
+    return first_sentence(function) if function else ""
 
 
 @cache
@@ -214,7 +214,7 @@ def place_of_drawing(page: str, name: str) -> slice:
 
 
 def put(page: str, name: str, drawing: str) -> str:
-    """Return the page with a drawing between its marks; sizes stay as they are while they are about right."""
+    """Return the page with a drawing between its marks; the sizes on the page stay if they are about right."""
     place = place_of_drawing(page, name)
     if name == "sizes" and not wrong_sizes(read_sizes(page[place]), sizes()):
         return page
@@ -222,12 +222,12 @@ def put(page: str, name: str, drawing: str) -> str:
 
 
 def main(words: list[str]) -> None:
-    made = drawings()
+    texts = drawings()
     if words != ["--write"]:
-        print("\n\n".join(f"{name}\n\n{drawing}" for name, drawing in made.items()))
+        print("\n\n".join(f"{name}\n\n{drawing}" for name, drawing in texts.items()))
         return
     page = PAGE.read_text(encoding="utf-8")
-    for name, drawing in made.items():
+    for name, drawing in texts.items():
         page = put(page, name, drawing)
     PAGE.write_text(page, encoding="utf-8")
 

@@ -45,12 +45,12 @@ def evaluated(folder: Path, part: str = "") -> list[Trajectory]:
     if not files:
         raise MistakeError(f"{folder} has no evaluation; begin one with `rlx eval run={folder}`")
     newest = max(files, key=lambda file: (file.stat().st_mtime, file.name))
-    episodes = [one for group in load(newest) for one in group.trajectories]
-    found = [one for one in episodes if part in ("", one.task.env)]
-    if not found:
-        known = ", ".join(sorted({one.task.env for one in episodes} - {""})) or "none"
-        raise MistakeError(f"{folder} evaluated nothing of a part {part!r:.60}; its parts: {known}")
-    return found
+    episodes = [episode for group in load(newest) for episode in group.trajectories]
+    chosen = [episode for episode in episodes if part in ("", episode.task.env)]
+    if not chosen:
+        part_names = ", ".join(sorted({episode.task.env for episode in episodes} - {""})) or "none"
+        raise MistakeError(f"{folder} evaluated nothing of a part {part!r:.60}; its parts: {part_names}")
+    return chosen
 
 
 def table(title: str, header: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
@@ -65,9 +65,9 @@ def untrained() -> str:
     tokenizer = load_tokenizer(Model(path="nano"))
     model = AutoModelForCausalLM.from_pretrained(SHIPPED / "nano")
     orders = list(permutations("ABCD"))
-    said = [complete(tokenizer, model, f"Now {' < '.join(order)}. Want A < B < C < D: ") for order in orders]
-    pairs = [SWAP.findall(text) for text in said]
-    right = sum(swapped(order, told) == sorted(order) for order, told in zip(orders, pairs, strict=True))
+    replies = [complete(tokenizer, model, f"Now {' < '.join(order)}. Want A < B < C < D: ") for order in orders]
+    pairs = [SWAP.findall(text) for text in replies]
+    right = sum(swapped(order, swap_pairs) == sorted(order) for order, swap_pairs in zip(orders, pairs, strict=True))
     return f"{right} of {len(orders)} orders of four sorted, {sum(map(len, pairs)) / len(orders):.3f} swaps on average"
 
 
@@ -88,16 +88,16 @@ def swapped(order: Sequence[str], pairs: Sequence[tuple[str, str]]) -> list[str]
 
 def swaps(named: Named) -> str:
     """Over the episodes that were right; all of an algorithm's are."""
-    sizes = {len(one.task.data["numbers"]) for episodes in named.values() for one in episodes}
+    sizes = {len(episode.task.data["numbers"]) for episodes in named.values() for episode in episodes}
     if len(sizes) != 1:
         raise MistakeError(f"these have {len(sizes)} sizes of tasks: evaluate one, such as env=sorting/sort4")
     costs = costs_of(*sizes)
     rows = {name: [f"{swapped:.3f}", f"{compared:.3f}", "100%"] for name, (swapped, compared) in costs.items()}
     for name, episodes in named.items():
-        right = [env_figures(one) for one in episodes if one.success]
-        means = [mean(one[key] for one in right) for key in ("env/swaps", "env/comparisons")]
-        share = mean(one.success for one in episodes)
-        rows[name] = [*(f"{found:.3f}" if right else MISSING for found in means), f"{share:.0%}"]
+        right = [env_figures(episode) for episode in episodes if episode.success]
+        means = [mean(row[key] for row in right) for key in ("env/swaps", "env/comparisons")]
+        share = mean(episode.success for episode in episodes)
+        rows[name] = [*(f"{value:.3f}" if right else MISSING for value in means), f"{share:.0%}"]
     return table(f"To sort {sizes.pop()} numbers, on average", ("swaps", "comparisons", "right"), rows)
 
 
@@ -107,9 +107,11 @@ def costs_of(num: int) -> dict[str, tuple[float, float]]:
 
 
 def strata(named: Named) -> str:
-    found = {name: [env_figures(one) for one in episodes] for name, episodes in named.items()}
-    keys = sorted({key for rows in found.values() for row in rows for key in row if key.startswith("env/sort_")})
-    cells = {name: [share_of([row[key] for row in rows if key in row]) for key in keys] for name, rows in found.items()}
+    figures = {name: [env_figures(episode) for episode in episodes] for name, episodes in named.items()}
+    keys = sorted({key for rows in figures.values() for row in rows for key in row if key.startswith("env/sort_")})
+    cells = {
+        name: [share_of([row[key] for row in rows if key in row]) for key in keys] for name, rows in figures.items()
+    }
     heads = [key.removeprefix("env/").replace("_", " ") for key in keys]
     return table("Right, by the swaps that were needed", heads, cells)
 
@@ -121,9 +123,9 @@ def share_of(values: Sequence[float]) -> str:
 def habits_of(folders: Mapping[str, Path], named: Named) -> str:
     rows = {}
     for name, episodes in named.items():
-        found = habits(episodes, decoder(load_tokenizer(build_part(load_tree(folders[name]), "model"))))
+        figures = habits(episodes, decoder(load_tokenizer(build_part(load_tree(folders[name]), "model"))))
         columns = ("interactions", "hallucinations", "plannings", "success")
-        rows[name] = [f"{found[key]:.3f}" if key in found else MISSING for key in columns]
+        rows[name] = [f"{figures[key]:.3f}" if key in figures else MISSING for key in columns]
     return table("In an episode, on average", ("interactions", "hallucinations", "planning phrases", "right"), rows)
 
 
@@ -139,23 +141,23 @@ def draw_tree(episodes: Sequence[Trajectory], out: Path) -> str:
 
 def main(words: list[str]) -> str:
     parts = [word for word in words if word.startswith("part=")]
-    what, *rest = [word for word in words if word not in parts] or [""]
+    command, *rest = [word for word in words if word not in parts] or [""]
     part = parts[-1].removeprefix("part=") if parts else ""
-    if what == "untrained" and not rest:
+    if command == "untrained" and not rest:
         return untrained()
-    if what == "tree" and len(rest) == 2:
+    if command == "tree" and len(rest) == 2:
         return draw_tree(evaluated(Path(rest[1]), part), Path(rest[0]))
-    out, pairs = (rest[0], rest[1:]) if what == "lengths" and rest else ("", rest)
-    if what not in ("swaps", "strata", "habits", "lengths") or not pairs or not all("=" in pair for pair in pairs):
+    out, pairs = (rest[0], rest[1:]) if command == "lengths" and rest else ("", rest)
+    if command not in ("swaps", "strata", "habits", "lengths") or not pairs or not all("=" in pair for pair in pairs):
         sys.exit(__doc__)
     folders = {name: Path(folder) for name, folder in (pair.split("=", 1) for pair in pairs)}
     named = {name: evaluated(folder, part) for name, folder in folders.items()}
-    if what == "lengths":
+    if command == "lengths":
         Path(out).write_text(
-            lengths_svg({name: lengths_of_right(found) for name, found in named.items()}), encoding="utf-8"
+            lengths_svg({name: lengths_of_right(episodes) for name, episodes in named.items()}), encoding="utf-8"
         )
         return out
-    return habits_of(folders, named) if what == "habits" else {"swaps": swaps, "strata": strata}[what](named)
+    return habits_of(folders, named) if command == "habits" else {"swaps": swaps, "strata": strata}[command](named)
 
 
 if __name__ == "__main__":

@@ -124,13 +124,13 @@ def changes(node: ast.AST) -> Iterator[tuple[ast.expr, str]]:
 def draw(seed: int, num: int) -> list[Mutant]:
     """Draw mutants: a file in proportion to its places, each place once."""
     files = (file for package in PACKAGES for file in sorted((ROOT / "rlx" / package).rglob("*.py")))
-    seen = [file for file in files if not any(file.match(f"rlx/{name}") or file.match(name) for name in UNSEEN)]
-    return random.Random(seed).sample([mutant for file in seen for mutant in mutants_of(file)], num)
+    included = [file for file in files if not any(file.match(f"rlx/{name}") or file.match(name) for name in UNSEEN)]
+    return random.Random(seed).sample([mutant for file in included for mutant in mutants_of(file)], num)
 
 
 def tests_of(mutant: Mutant) -> list[list[str]]:
-    """Return lists of tests, each for a run of pytest: those that name the mutant's module, those of its package, and
-    those that run whole programs. Most mutants fail in the first."""
+    """Return lists of tests, each for a run of pytest: tests that name the mutant's module, tests of the package, and
+    tests that run whole programs. Most mutants fail in the first list."""
     package = f"tests/{mutant.file.split('/')[1]}"
     return [near_tests(mutant.file, package), [package], [test for test in LATER if (ROOT / test).exists()]]
 
@@ -183,14 +183,14 @@ def main() -> int:
         return 0
     chosen.out.parent.mkdir(parents=True, exist_ok=True)
     lines = chosen.out.read_text().splitlines() if chosen.out.exists() else []
-    known = {line["mutant"]: line["killed_by"] for line in map(json.loads, lines)}
+    killers = {line["mutant"]: line["killed_by"] for line in map(json.loads, lines)}
     for mutant in drawn:
-        if str(mutant) not in known:
-            known[str(mutant)] = killed_by(mutant, chosen.minutes)
+        if str(mutant) not in killers:
+            killers[str(mutant)] = killed_by(mutant, chosen.minutes)
             with chosen.out.open("a") as file:
-                file.write(json.dumps({"mutant": str(mutant), "killed_by": known[str(mutant)]}) + "\n")
-        print(f"{'killed' if known[str(mutant)] else 'SURVIVES'}  {mutant}", flush=True)
-    survivors = [mutant for mutant in drawn if not known[str(mutant)]]
+                file.write(json.dumps({"mutant": str(mutant), "killed_by": killers[str(mutant)]}) + "\n")
+        print(f"{'killed' if killers[str(mutant)] else 'SURVIVES'}  {mutant}", flush=True)
+    survivors = [mutant for mutant in drawn if not killers[str(mutant)]]
     print(f"{len(drawn) - len(survivors)} of {len(drawn)} killed")
     return 0
 

@@ -50,7 +50,7 @@ class Value:
 def same(value: Any) -> Any:
     """Return a value in which 1e-06, 1e-6 as text and 1 as 1.0 are equal."""
     if isinstance(value, list | tuple):
-        return [same(one) for one in value]
+        return [same(element) for element in value]
     try:
         return value if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
@@ -76,7 +76,7 @@ def at(tree: Any, key: str) -> Any:
 
 def table(name: str, paper: Mapping[str, Any], values: Sequence[Value]) -> str:
     """Return a preset as a table of markdown."""
-    sources = "; ".join(f"{word}: {what}" for word, what in paper["sources"].items())
+    sources = "; ".join(f"{word}: {source}" for word, source in paper["sources"].items())
     lines = [f"### {name}", "", f"{paper['title']}. `rlx plan +paper={name}`. Sources: {sources}.", ""]
     lines += [describe_lengths(paper["lengths"]), ""] if "lengths" in paper else []
     return "\n".join([*lines, *HEAD, *map(row, values)]) + "\n"

@@ -19,7 +19,7 @@ def figures_of(place: str) -> dict[str, Estimate]:
     folder, _, noun = place.partition("@")
     metrics = read_summary(Path(folder) / "summary.json").metrics
     prefix = f"{noun or 'eval'}/"
-    return {f"eval/{name.removeprefix(prefix)}": found for name, found in metrics.items() if name.startswith(prefix)}
+    return {f"eval/{name.removeprefix(prefix)}": figure for name, figure in metrics.items() if name.startswith(prefix)}
 
 
 def main(words: list[str]) -> None:

@@ -33,7 +33,7 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--dis
 
 @dataclass(frozen=True, kw_only=True)
 class Shot:
-    """A picture: its name, what names its run, and what of the run it shows."""
+    """A picture: file name, algorithm of the run, and view of the run."""
 
     name: str
     algo: str = ""

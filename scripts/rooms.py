@@ -1,4 +1,4 @@
-"""Rooms of rlx: packages, and modules beside them, with their floors, their sizes and what they hold."""
+"""Rooms of rlx: packages, and modules beside the packages, with floors, sizes and descriptions."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ MODULES = "*.py"
 @cache
 def rooms() -> dict[str, list[Path]]:
     """Return the files of each package and of each module beside them."""
-    found = defaultdict(list)
+    files_by_room = defaultdict(list)
     for file in sorted(PACKAGE.rglob("*.py")):
-        found[file.relative_to(PACKAGE).parts[0].removesuffix(".py")].append(file)
-    return {room: files for room, files in found.items() if room != "__init__"}
+        files_by_room[file.relative_to(PACKAGE).parts[0].removesuffix(".py")].append(file)
+    return {room: files for room, files in files_by_room.items() if room != "__init__"}
 
 
 def imported(files: list[Path]) -> set[str]:
@@ -48,7 +48,7 @@ def imports_of(node: ast.AST) -> Iterator[str]:
 
 
 def floors() -> list[list[str]]:
-    """Return the rooms by floor, the lowest first: a room stands one floor above the highest that it imports."""
+    """Return the rooms by floor, the lowest first: a room stands one floor above its highest import."""
     below = {room: imported(files) & rooms().keys() - {room} for room, files in rooms().items()}
 
     @cache
@@ -123,12 +123,12 @@ def code_lines(source: str) -> set[int]:
     """Return the numbers of the lines that hold code: neither empty, nor a comment, nor a docstring."""
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     code = (token for token in tokens if token.type not in SILENT)
-    held = {line for token in code for line in range(token.start[0], token.end[0] + 1)}
-    return held - {line for text in docstrings(source) for line in range(text.lineno, (text.end_lineno or 0) + 1)}
+    numbers = {line for token in code for line in range(token.start[0], token.end[0] + 1)}
+    return numbers - {line for text in docstrings(source) for line in range(text.lineno, (text.end_lineno or 0) + 1)}
 
 
 def docstrings(source: str) -> Iterator[ast.Expr]:
-    """Yield the texts that stand as statements, those of attributes included."""
+    """Yield the string statements, including docstrings of attributes."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node

@@ -52,8 +52,17 @@ def entry(shape: Shape, profile: str, load: Load = LOAD, **changes: Any) -> str:
 
 
 def parts(step: StepTime) -> list[str]:
-    found = (step.decode, step.prefill, step.compute, step.messages, step.optimizer, step.sync, step.host, step.seconds)
-    return [seconds(part) for part in found]
+    durations = (
+        step.decode,
+        step.prefill,
+        step.compute,
+        step.messages,
+        step.optimizer,
+        step.sync,
+        step.host,
+        step.seconds,
+    )
+    return [seconds(part) for part in durations]
 
 
 def seconds(value: float) -> str:

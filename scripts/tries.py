@@ -32,24 +32,24 @@ def tries_of(group: Group) -> list[str]:
 
 def describe(problems: Sequence[Sequence[str]]) -> list[str]:
     """Return tries and distinct tries a problem, the share with a product or quotient, and the most frequent shape."""
-    tries = [one for problem in problems for one in problem]
+    tries = [expression for problem in problems for expression in problem]
     if not tries:
         return ["0", "0", "-", "-"]
-    (shape, times), *_ = Counter(NUMBER.sub("N", one) for one in tries).most_common(1)
+    (shape, times), *_ = Counter(NUMBER.sub("N", expression) for expression in tries).most_common(1)
     return [
         f"{mean([len(problem) for problem in problems]):.1f}",
         f"{mean([len(set(problem)) for problem in problems]):.1f}",
-        f"{mean(['*' in one or '/' in one for one in tries]):.1%}",
+        f"{mean(['*' in expression or '/' in expression for expression in tries]):.1%}",
         f"{one_line(shape, 40)} {times / len(tries):.1%}",
     ]
 
 
 def successes(groups: Iterable[Group]) -> Mapping[int, float]:
     """Return the share of successful episodes by how many numbers their problem has."""
-    found: dict[int, list[bool]] = defaultdict(list)
-    for one in (one for group in groups for one in group.trajectories):
-        found[len(one.task.data["numbers"])].append(one.success)
-    return {size: mean(found[size]) for size in sorted(found)}
+    outcomes: dict[int, list[bool]] = defaultdict(list)
+    for episode in (episode for group in groups for episode in group.trajectories):
+        outcomes[len(episode.task.data["numbers"])].append(episode.success)
+    return {size: mean(outcomes[size]) for size in sorted(outcomes)}
 
 
 def row(folder: Path, stem: str) -> tuple[str, ...]:

@@ -14,19 +14,19 @@ from rlx.environment.world import NO_METRICS, environment_turns, part_of
 from rlx.types import Group, ToolUse, Trajectory
 
 
-def cut_episode(whole: Trajectory, max_rounds: int, unanswered: Mapping[str, float] = NO_METRICS) -> Trajectory:
+def cut_episode(episode: Trajectory, max_rounds: int, unanswered: Mapping[str, float] = NO_METRICS) -> Trajectory:
     """The trajectory as `rlx.environment.world.step_within` would have let it go, whose first turn has the metrics
     `unanswered`."""
-    counted = environment_turns(whole.turns)
+    counted = environment_turns(episode.turns)
     if len(counted) <= max_rounds:
-        return whole
+        return episode
     end = counted[max_rounds] + 1
-    *before, last = whole.turns[:end]
+    *before, last = episode.turns[:end]
     if last.action.kind in ("call", "invalid"):  # it would not have been made
         last = replace(last, observation=(), reward=0.0, tool=ToolUse(), metrics={} if max_rounds else unanswered)
-    elif len(whole.turns) == end and whole.status in ("done", "truncated"):
-        return whole
-    return replace(whole, turns=(*before, last), status="truncated", success=False, error="")
+    elif len(episode.turns) == end and episode.status in ("done", "truncated"):
+        return episode
+    return replace(episode, turns=(*before, last), status="truncated", success=False, error="")
 
 
 def cut_groups(groups: Sequence[Group], max_rounds: int, env: Environment) -> tuple[Group, ...]:
@@ -35,5 +35,5 @@ def cut_groups(groups: Sequence[Group], max_rounds: int, env: Environment) -> tu
 
 
 def cut_group(group: Group, max_rounds: int, unanswered: Mapping[str, float]) -> Group:
-    cut = tuple(cut_episode(one, max_rounds, unanswered) for one in group.trajectories)
+    cut = tuple(cut_episode(episode, max_rounds, unanswered) for episode in group.trajectories)
     return Group(task=group.task, trajectories=cut)

@@ -11,22 +11,23 @@ FIXED = {column.stat: column for column in (*TOOL_USE, TURNS, ERRORS)}
 
 
 class ColumnError(MistakeError):
-    """A column that no run has; the message is one line that says which there are."""
+    """Request for a column that no run has; the message names the columns of the runs in one line."""
 
 
-def chosen_columns(asked: str, known: Iterable[str]) -> tuple[Column, ...]:
+def chosen_columns(text: str, figure_names: Iterable[str]) -> tuple[Column, ...]:
     """Return the columns of a list such as `pass@1,episode/tokens,reward/mean`; `eval/` may be left out."""
-    names = list(dict.fromkeys(known))
-    return tuple(chosen_column(name.strip(), names) for name in asked.split(",") if name.strip())
+    names = list(dict.fromkeys(figure_names))
+    return tuple(chosen_column(name.strip(), names) for name in text.split(",") if name.strip())
 
 
-def chosen_column(name: str, known: Sequence[str]) -> Column:
-    """Return the column of a figure's whole name, of one of an evaluation, or of the one that ends so."""
-    ends = [one for one in known if one.endswith(f"/{name}")]
-    found = [one for one in (f"eval/{name}", name) if one in known] or (ends if len(ends) == 1 else [])
-    if not found:
-        raise ColumnError(f"--columns: no run has {name!r}{near(name, ends or known)}")
-    return column_of(found[0].removeprefix("eval/"))
+def chosen_column(name: str, figure_names: Sequence[str]) -> Column:
+    """Return the column of a figure by its full name, its name without `eval/`, or its unique ending."""
+    ends = [full_name for full_name in figure_names if full_name.endswith(f"/{name}")]
+    exact = [full_name for full_name in (f"eval/{name}", name) if full_name in figure_names]
+    matches = exact or (ends if len(ends) == 1 else [])
+    if not matches:
+        raise ColumnError(f"--columns: no run has {name!r}{near(name, ends or figure_names)}")
+    return column_of(matches[0].removeprefix("eval/"))
 
 
 def column_of(stat: str) -> Column:

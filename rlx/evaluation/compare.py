@@ -115,31 +115,31 @@ def refuse_mixture(folder: Path, runs: Sequence[StoredRun]) -> None:
     """Refuse to average runs that differ in more than their seeds."""
     keys = [key for key in differing_keys([run.settings for run in runs]) if not is_alike(key)]
     if keys:
-        told = ", ".join(keys[:5]) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
+        key_text = ", ".join(keys[:5]) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
         raise EvaluateError(
-            f"{folder} holds runs that differ in more than the seed ({told}): no mean of them is taken. Compare one of "
-            f"them, such as {runs[0].folder}, or see all with `rlx compare {folder} --table`"
+            f"{folder} holds runs that differ in more than the seed ({key_text}): no mean of them is taken. Compare "
+            f"one of them, such as {runs[0].folder}, or see all with `rlx compare {folder} --table`"
         )
 
 
 def starts_of(side: Side) -> list[Side]:
     """Return the stored evaluations of the start and of the untrained model, for a comparison with both."""
-    found = [
+    sides = [
         Side(name=name, runs=side.runs, noun=noun)
         for noun, name in (("start", "the start"), ("untrained", "the untrained model"))
         if all(budgets_of(run.folder, noun) for run in side.runs)
     ]
-    if not found:
+    if not sides:
         raise EvaluateError(f"{side.name} holds no evaluation of its start: give a second folder to compare it with")
-    return found
+    return sides
 
 
 def gains_over(ours: Side, theirs: Side) -> list[Gain]:
     budgets = [refuse_none(run, budgets_of(run.folder, side.noun)) for side in (ours, theirs) for run in side.runs]
-    shared = [rounds for rounds in budgets[0] if all(rounds in known for known in budgets)]
+    shared = [rounds for rounds in budgets[0] if all(rounds in run_budgets for run_budgets in budgets)]
     if not shared:
-        told = " and ".join(str(known) for known in (budgets[0], budgets[-1]))
-        raise EvaluateError(f"{ours.name} and {theirs.name} were evaluated with other budgets: {told}")
+        budget_lists = " and ".join(str(run_budgets) for run_budgets in (budgets[0], budgets[-1]))
+        raise EvaluateError(f"{ours.name} and {theirs.name} were evaluated with other budgets: {budget_lists}")
     ks = sorted({k for run in (*ours.runs, *theirs.runs) for k in read_ks(run)})
     return [gain_under(rounds, ours, theirs, ks) for rounds in shared]
 
@@ -147,7 +147,7 @@ def gains_over(ours: Side, theirs: Side) -> list[Gain]:
 def gain_under(rounds: str, ours: Side, theirs: Side, ks: Sequence[int]) -> Gain:
     mine, other = ([scores_of(run, f"{side.noun}-{rounds}") for run in side.runs] for side in (ours, theirs))
     means = [mean_ratios(scores, ks) for scores in (mine, other)]
-    own = [name_figures("eval", estimates(mean)) for mean in means]
+    side_figures = [name_figures("eval", estimates(mean)) for mean in means]
     return Gain(
         max_rounds=rounds,
         num_tasks=len(mine[0]),
@@ -155,7 +155,7 @@ def gain_under(rounds: str, ours: Side, theirs: Side, ks: Sequence[int]) -> Gain
         theirs=theirs,
         figures=mean_gains(mine, other, ks=ks, noun="eval"),
         over_seeds=gains_over_seeds(means[0], means[1], paired=folders_of(ours) == folders_of(theirs), noun="eval"),
-        side_figures=(own[0], own[1]),
+        side_figures=(side_figures[0], side_figures[1]),
         conflicts=conflicts(records_of((*ours.runs, *theirs.runs))),
         floor=shared_floor((*ours.runs, *theirs.runs), rounds),
     )
@@ -183,14 +183,16 @@ def floor_in(run: StoredRun, rounds: str) -> Mapping[str, Estimate]:
     metrics = {} if run.summary is None else run.summary.metrics
     nouns = (f"random@{rounds}", "random")
     noun = next((noun for noun in nouns if f"{noun}/reward" in metrics), None)
-    return {f"eval/{name.split('/', 1)[1]}": one for name, one in metrics.items() if name.split("/", 1)[0] == noun}
+    return {
+        f"eval/{name.split('/', 1)[1]}": figure for name, figure in metrics.items() if name.split("/", 1)[0] == noun
+    }
 
 
 def read_ks(run: StoredRun) -> list[int]:
     """Values of k for which a run reports pass@k."""
     ks, num_samples = (run.settings.get(f"evaluate.{key}") for key in ("ks", "num_samples"))
-    found = [k for k in ks if isinstance(k, int) and k > 0] if isinstance(ks, list) else []
-    return found or list(default_ks(num_samples if isinstance(num_samples, int) and num_samples > 0 else 1))
+    valid_ks = [k for k in ks if isinstance(k, int) and k > 0] if isinstance(ks, list) else []
+    return valid_ks or list(default_ks(num_samples if isinstance(num_samples, int) and num_samples > 0 else 1))
 
 
 def gain_values(gain: Gain) -> dict[str, Any]:
@@ -215,9 +217,11 @@ def gain_tables(gain: Gain, columns: str = "") -> list[Table]:
     floor = {"random episodes": gain.floor} if gain.floor else {}
     rows = {**floor, **dict(zip(side_names(gain), gain.side_figures, strict=True))}
     usual = {"Pass@k, %: ": pass_columns(gain.figures), "An episode: ": use_columns(rows.values())}
-    shown = {"": chosen_columns(columns, gain.figures)} if columns else usual
+    columns_by_caption = {"": chosen_columns(columns, gain.figures)} if columns else usual
     gains = {"gain": gain.figures, **({"gain, interval over seeds": gain.over_seeds} if gain.over_seeds else {})}
-    tables = [figure_table(f"{what}{title}", chosen, rows, gains=gains) for what, chosen in shown.items()]
+    tables = [
+        figure_table(f"{caption}{title}", chosen, rows, gains=gains) for caption, chosen in columns_by_caption.items()
+    ]
     return [*tables, *([conflict_table(gain.conflicts)] if gain.conflicts else [])]
 
 

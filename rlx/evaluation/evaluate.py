@@ -136,16 +136,18 @@ def evaluate(
     tasks, sampling = held_out(settings, env), settings.sampling(max_context)
     starts = [Start(task=task, sample=sample) for task in tasks for sample in range(settings.num_samples)]
     largest = max(settings.max_rounds, default=env.max_rounds)
-    whole = group_by_task(tasks, play(largest, sampling, starts), settings.num_samples)
-    found: list[Evaluation] = []
+    played_groups = group_by_task(tasks, play(largest, sampling, starts), settings.num_samples)
+    evaluations: list[Evaluation] = []
     for rounds in limits_of(settings, env):
-        groups = whole if rounds is None or rounds == largest else cut_groups(whole, rounds, env)
-        own = groups if agents is None else groups_of_agents(groups, agents)
-        scores = tuple(score(group, attainable(reward_range_of(env, rounds), rounds)) for group in own)
-        name = f"{noun}@{rounds}" if found else noun
-        said = figures(scores, ks=settings.ks, noun=name, num_resamples=settings.num_resamples, seed=settings.seed)
-        found.append(Evaluation(max_rounds=rounds, groups=tuple(groups), scores=scores, figures=said))
-    return found
+        groups = played_groups if rounds is None or rounds == largest else cut_groups(played_groups, rounds, env)
+        measured_groups = groups if agents is None else groups_of_agents(groups, agents)
+        scores = tuple(score(group, attainable(reward_range_of(env, rounds), rounds)) for group in measured_groups)
+        name = f"{noun}@{rounds}" if evaluations else noun
+        named_figures = figures(
+            scores, ks=settings.ks, noun=name, num_resamples=settings.num_resamples, seed=settings.seed
+        )
+        evaluations.append(Evaluation(max_rounds=rounds, groups=tuple(groups), scores=scores, figures=named_figures))
+    return evaluations
 
 
 def limits_of(settings: Evaluate, env: Environment) -> tuple[int | None, ...]:

@@ -70,9 +70,9 @@ def score(group: Group, bounds: Bounds = NOTHING_BOUNDED) -> Score:
     episodes = group.trajectories
     if not episodes:
         raise ValueError(f"task {group.task.id!r} has no samples to score")
-    rows, told = [describe(episode) for episode in episodes], [env_figures(episode) for episode in episodes]
+    rows, env_reports = [describe(episode) for episode in episodes], [env_figures(episode) for episode in episodes]
     spoken = [reply_figures(episode) for episode in episodes]
-    names, measures = ({name for row in rows for name in row} for rows in (told, spoken))
+    names, measures = ({name for row in rows for name in row} for rows in (env_reports, spoken))
     return Score(
         task=group.task.key,
         env=group.task.env,
@@ -85,7 +85,7 @@ def score(group: Group, bounds: Bounds = NOTHING_BOUNDED) -> Score:
         bounds=bounds,
         spread=squares([row["reward"] for row in rows]),
         reports={
-            **{name: tuple(row[name] for row in told if name in row) for name in sorted(names)},
+            **{name: tuple(row[name] for row in env_reports if name in row) for name in sorted(names)},
             **{name: tuple(value for row in spoken for value in row.get(name, ())) for name in sorted(measures)},
         },
     )
@@ -113,8 +113,8 @@ def deviation(scores: Sequence[Score], chosen: Flags) -> dict[str, Ratio]:
     if not np.isfinite(variance):  # rewards of more than 1e154
         return {}
     std = np.sqrt(variance)
-    told = std + (each - variance) / (2 * std) if std > 0 else np.zeros_like(each)
-    return {SPREAD: Ratio(top=(told * weights)[None], bottom=weights[None], least=0.0)}
+    influences = std + (each - variance) / (2 * std) if std > 0 else np.zeros_like(each)
+    return {SPREAD: Ratio(top=(influences * weights)[None], bottom=weights[None], least=0.0)}
 
 
 def pass_ratios(scores: Sequence[Score], ks: Iterable[int]) -> dict[str, Ratio]:
@@ -130,42 +130,48 @@ def pass_ratios(scores: Sequence[Score], ks: Iterable[int]) -> dict[str, Ratio]:
 def ratios(scores: Sequence[Score], ks: Iterable[int]) -> dict[str, Ratio]:
     """Every figure as a ratio of sums over problems, by the part of its name after the slash: of all problems, and of
     each part's of a mixture, its name before theirs. What nothing was said of is not there."""
-    whole = pass_ratios(scores, ks) | stat_ratios(scores)
-    found = whole | (deviation(scores, np.ones(len(scores), dtype=bool)) if scores else {})
+    overall_ratios = pass_ratios(scores, ks) | stat_ratios(scores)
+    all_ratios = overall_ratios | (deviation(scores, np.ones(len(scores), dtype=bool)) if scores else {})
     for part in sorted({row.env for row in scores} - {""}):
         chosen = np.array([row.env == part for row in scores])
-        own = {name: ratio.of(chosen) for name, ratio in whole.items()} | deviation(scores, chosen)
-        found |= {
-            f"{part}/{name}": one for name, one in own.items() if not name.startswith(REPORTED) or one.bottom.any()
+        part_ratios = {name: ratio.of(chosen) for name, ratio in overall_ratios.items()} | deviation(scores, chosen)
+        all_ratios |= {
+            f"{part}/{name}": ratio
+            for name, ratio in part_ratios.items()
+            if not name.startswith(REPORTED) or ratio.bottom.any()
         }
-    return found
+    return all_ratios
 
 
 def stat_ratios(scores: Sequence[Score]) -> dict[str, Ratio]:
     """All but pass@k."""
 
-    def of(column: str) -> Floats:
+    def sums_of(column: str) -> Floats:
         return np.array([row.sums.get(column, 0.0) for row in scores], dtype=np.float64)
 
     num_P = np.array([row.num_samples for row in scores], dtype=np.float64)
-    found = {name: (share_of if name in FLAGS else mean_of)(of(name) / num_P) for name in EMPTY}
-    found |= {name: replace(one, least=0.0) for name, one in found.items() if name != "reward"}
-    found |= {name: bound_ratio(one, scores, name) for name, one in found.items() if not one.is_share}
-    found["tool/failed_rate"] = Ratio(top=of(FAILED)[None], bottom=of("tool/calls")[None], is_share=True)
+    named_ratios = {name: (share_of if name in FLAGS else mean_of)(sums_of(name) / num_P) for name in EMPTY}
+    named_ratios |= {name: replace(ratio, least=0.0) for name, ratio in named_ratios.items() if name != "reward"}
+    named_ratios |= {
+        name: bound_ratio(ratio, scores, name) for name, ratio in named_ratios.items() if not ratio.is_share
+    }
+    named_ratios["tool/failed_rate"] = Ratio(
+        top=sums_of(FAILED)[None], bottom=sums_of("tool/calls")[None], is_share=True
+    )
     for name in sorted({name for row in scores for name in row.reports}):
-        told = [row.reports.get(name, ()) for row in scores]
-        sums, nums = (np.array([list(map(each, told))], dtype=np.float64) for each in (sum, len))
-        is_flag = {value for episodes in told for value in episodes} <= {0.0, 1.0}
-        found[name] = Ratio(top=sums, bottom=nums, is_share=is_flag)
-    return found
+        reported = [row.reports.get(name, ()) for row in scores]
+        sums, nums = (np.array([list(map(each, reported))], dtype=np.float64) for each in (sum, len))
+        is_flag = {value for episodes in reported for value in episodes} <= {0.0, 1.0}
+        named_ratios[name] = Ratio(top=sums, bottom=nums, is_share=is_flag)
+    return named_ratios
 
 
 def bound_ratio(ratio: Ratio, scores: Sequence[Score], name: str) -> Ratio:
     """Return the ratio with the widest bounds of any problem; a value that was seen is possible, whatever was said."""
-    told = [row.bounds.get(name, (-inf, inf)) for row in scores]
-    if not told:
+    bounds = [row.bounds.get(name, (-inf, inf)) for row in scores]
+    if not bounds:
         return ratio
-    least, most = min(low for low, _ in told), max(high for _, high in told)
+    least, most = min(low for low, _ in bounds), max(high for _, high in bounds)
     return replace(ratio, least=max(ratio.least, min(least, ratio.values.min())), most=max(most, ratio.values.max()))
 
 
@@ -177,14 +183,14 @@ def mean_ratios(tables: Sequence[Sequence[Score]], ks: Sequence[int]) -> dict[st
     each = [ratios(in_order(table, tables[0]), ks) for table in tables]
     return {
         name: Ratio(
-            top=np.concatenate([found[name].top for found in each]),
-            bottom=np.concatenate([found[name].bottom for found in each]),
-            is_share=all(found[name].is_share for found in each),
-            least=min(found[name].least for found in each),
-            most=max(found[name].most for found in each),
+            top=np.concatenate([run_ratios[name].top for run_ratios in each]),
+            bottom=np.concatenate([run_ratios[name].bottom for run_ratios in each]),
+            is_share=all(run_ratios[name].is_share for run_ratios in each),
+            least=min(run_ratios[name].least for run_ratios in each),
+            most=max(run_ratios[name].most for run_ratios in each),
         )
         for name in each[0]
-        if all(name in found for found in each)
+        if all(name in run_ratios for run_ratios in each)
     }
 
 
@@ -239,7 +245,7 @@ def gains_of_each(
     drawn = estimates(other)
     mean = mean_ratios(ours, ks)
     each = [mean, *(mean_ratios([in_order(table, ours[0])], ks) for table in ours)]
-    return [name_figures(noun, differences(found, other, estimates(found), drawn)) for found in each]
+    return [name_figures(noun, differences(run_ratios, other, estimates(run_ratios), drawn)) for run_ratios in each]
 
 
 def values(estimated: Mapping[str, Estimate]) -> Metrics:
@@ -262,12 +268,12 @@ def over_parts(estimated: Mapping[str, Estimate]) -> dict[str, Estimate]:
 
 def strata(names: Iterable[str]) -> dict[str, list[str]]:
     """Return the parts' figures that `overall/pass@k` and `overall/reward` are the means of, of two parts or more."""
-    found: dict[str, list[str]] = {}
+    part_names: dict[str, list[str]] = {}
     for name in names:
         part, _, stat = name.partition("/")
         if re.fullmatch(r"pass@\d+|reward", stat) and part != "overall":
-            found.setdefault(f"overall/{stat}", []).append(name)
-    return {name: parts for name, parts in found.items() if len(parts) > 1}
+            part_names.setdefault(f"overall/{stat}", []).append(name)
+    return {name: parts for name, parts in part_names.items() if len(parts) > 1}
 
 
 def mean_of_strata(each: Sequence[Estimate]) -> Estimate:
@@ -278,7 +284,7 @@ def mean_of_strata(each: Sequence[Estimate]) -> Estimate:
     low = mean - sqrt(sum (value_k - low_k)^2) / K, and high likewise. It lies within the means of the ends.
     """
     num = len(each)
-    value = sum(one.value for one in each) / num
-    down = sqrt(sum((one.value - one.low) ** 2 for one in each)) / num
-    up = sqrt(sum((one.high - one.value) ** 2 for one in each)) / num
+    value = sum(part.value for part in each) / num
+    down = sqrt(sum((part.value - part.low) ** 2 for part in each)) / num
+    up = sqrt(sum((part.high - part.value) ** 2 for part in each)) / num
     return Estimate(value=value, low=value - down, high=value + up)

@@ -81,7 +81,12 @@ def floor_of_episodes(
         return [random_episode(env, start, max_rounds, settings.seed, tell) for start in starts]
 
     evaluations = evaluate(settings, env, play, max_context=1, noun=noun, agents=agents)
-    return {name: figure for one in evaluations for name, figure in one.figures.items() if not is_of_a_model(name)}
+    return {
+        name: figure
+        for evaluation in evaluations
+        for name, figure in evaluation.figures.items()
+        if not is_of_a_model(name)
+    }
 
 
 def is_of_a_model(name: str) -> bool:
@@ -127,13 +132,13 @@ def random_episode(
 ) -> Trajectory:
     """Play a whole episode of random legal actions; FloorError where the environment fails."""
     task, part = start.task, part_of(env, start.task)
-    own = part.max_rounds if max_rounds is None else max_rounds
-    limit = MOST_TURNS if own is None else own
+    turn_limit = part.max_rounds if max_rounds is None else max_rounds
+    limit = MOST_TURNS if turn_limit is None else turn_limit
     try:
         turns, last, opening = walk(part, start, limit, seed)
     except Exception as error:
-        told = one_line(fault(error))
-        raise FloorError(f"env: a random episode fails in task {task.key!r:.60}: {told}") from error
+        error_text = one_line(fault(error))
+        raise FloorError(f"env: a random episode fails in task {task.key!r:.60}: {error_text}") from error
     tell()
     return Trajectory(
         task=task,

@@ -13,8 +13,8 @@ Any **other mean** (reward, calls, tokens) has Student's interval corrected for 
 in Statistics 34: 753-766), cut to the possible values. No count is below 0, calls do not exceed the limit of turns, and
 a reward stays within the environment's `reward_range`, if any.
 
-A **mean over selected episodes** is a ratio of sums. Its problems are those with a selected episode, and its spread is
-that of their jackknife pseudo-values. Its degrees of freedom are one less than the effective number of problems, B^2 /
+A **mean over selected episodes** is a ratio of sums. It uses the problems with a selected episode and the spread of
+their jackknife pseudo-values. Its degrees of freedom are one less than the effective number of problems, B^2 /
 sum b^2. Here b is a problem's number of selected episodes and B their sum (Carter, Schnepel, Steigerwald 2017, Review
 of Economics and Statistics 99: 698-709). The interval has no ends without a degree of freedom, or if fewer than `ALIKE`
 problems all say the same.
@@ -86,16 +86,16 @@ class Ratio:
     def values(self) -> Floats:
         """Each problem's value: for a mean its own, else the jackknife pseudo-value, P times the ratio less P - 1 times
         that of the other problems (Tukey 1958)."""
-        whole = self.bottom.sum(axis=1, keepdims=True)
-        ratio = _divide(self.top.sum(axis=1, keepdims=True), whole)
-        others = _divide(np.full_like(self.top, self.top.shape[1] - 1), whole - self.bottom)
+        bottom_sum = self.bottom.sum(axis=1, keepdims=True)
+        ratio = _divide(self.top.sum(axis=1, keepdims=True), bottom_sum)
+        others = _divide(np.full_like(self.top, self.top.shape[1] - 1), bottom_sum - self.bottom)
         return (ratio + others * (self.top - ratio * self.bottom)).mean(axis=0)
 
     @property
     def freedom(self) -> int:
         """Degrees of freedom: one less than the effective number of problems, in the run with the fewest."""
-        whole, squares = self.bottom.sum(axis=1), (self.bottom**2).sum(axis=1)
-        return int(_divide(whole**2, squares).min() + 1e-9) - 1
+        bottom_sum, squares = self.bottom.sum(axis=1), (self.bottom**2).sum(axis=1)
+        return int(_divide(bottom_sum**2, squares).min() + 1e-9) - 1
 
     @property
     def informative(self) -> Flags:
@@ -133,13 +133,17 @@ def intervals(ratios: Sequence[Ratio], num_resamples: int, seed: int) -> list[Es
 def mean_interval(ratio: Ratio) -> Estimate:
     """Return Student's interval over the informative problems."""
     chosen = ratio.at(ratio.informative)
-    found = student_interval(chosen.values, chosen.freedom, ratio.value)
-    return within(found, ratio.least, ratio.most)
+    estimate = student_interval(chosen.values, chosen.freedom, ratio.value)
+    return within(estimate, ratio.least, ratio.most)
 
 
-def within(found: Estimate, least: float, most: float) -> Estimate:
+def within(estimate: Estimate, least: float, most: float) -> Estimate:
     """Cut an interval to the possible values. The true value is possible, so the coverage stays the same."""
-    return replace(found, low=max(found.low, least), high=min(found.high, most)) if isfinite(found.low) else found
+    return (
+        replace(estimate, low=max(estimate.low, least), high=min(estimate.high, most))
+        if isfinite(estimate.low)
+        else estimate
+    )
 
 
 def share_intervals(ratios: Sequence[Ratio], num_resamples: int, seed: int) -> list[Estimate]:
@@ -152,15 +156,15 @@ def share_intervals(ratios: Sequence[Ratio], num_resamples: int, seed: int) -> l
     imagined = np.random.default_rng([seed, 1])
     near_R1, far_R1 = (imagined.standard_gamma(IMAGINED, (num_resamples, 1)) for _ in range(2))
     size_F = _divide(bottom_PF.sum(axis=0), (bottom_PF > 0).sum(axis=0).astype(np.float64))
-    whole_RF = bottom_RF + (near_R1 + far_R1) * size_F
+    size_RF = bottom_RF + (near_R1 + far_R1) * size_F
     least_F, most_F = observed_range(top_PF, bottom_PF)
-    low_RF = _divide(top_RF + far_R1 * size_F * most_F, whole_RF)
-    high_RF = _divide(top_RF + (near_R1 + far_R1 * least_F) * size_F, whole_RF)
-    found, first = [], 0
+    low_RF = _divide(top_RF + far_R1 * size_F * most_F, size_RF)
+    high_RF = _divide(top_RF + (near_R1 + far_R1 * least_F) * size_F, size_RF)
+    estimates, first = [], 0
     for ratio in ratios:
         runs = slice(first, first := first + len(ratio.top))
-        found.append(share_interval(ratio, low_RF[:, runs].mean(axis=1), high_RF[:, runs].mean(axis=1)))
-    return found
+        estimates.append(share_interval(ratio, low_RF[:, runs].mean(axis=1), high_RF[:, runs].mean(axis=1)))
+    return estimates
 
 
 def share_interval(ratio: Ratio, low_R: Floats, high_R: Floats) -> Estimate:
@@ -224,10 +228,12 @@ def difference(ours: Ratio, theirs: Ratio, mine: Estimate, other: Estimate) -> E
     """Return the estimate of ours less theirs on the same problems. `mine` and `other` are the intervals of the two."""
     if not (ours.is_share and theirs.is_share):
         either = ours.informative | theirs.informative
-        one, two = ours.at(either), theirs.at(either)
+        mine_chosen, other_chosen = ours.at(either), theirs.at(either)
         gap = ours.value - theirs.value
-        found = student_interval(one.values - two.values, min(one.freedom, two.freedom), gap)
-        return within(found, ours.least - theirs.most, ours.most - theirs.least)
+        estimate = student_interval(
+            mine_chosen.values - other_chosen.values, min(mine_chosen.freedom, other_chosen.freedom), gap
+        )
+        return within(estimate, ours.least - theirs.most, ours.most - theirs.least)
     alike = correlation(ours.values, theirs.values)
     gap = mine.value - other.value
     down = reach(mine.value - mine.low, other.high - other.value, alike)
@@ -235,17 +241,17 @@ def difference(ours: Ratio, theirs: Ratio, mine: Estimate, other: Estimate) -> E
     return Estimate(value=gap, low=max(gap - down, -1.0), high=min(gap + up, 1.0))
 
 
-def reach(one: float, two: float, alike: float) -> float:
-    """Return the error of a difference of two figures with the errors `one` and `two` and the correlation `alike`:
-    sqrt(one^2 + two^2 - 2 alike one two)."""
-    return sqrt(max(0.0, one**2 + two**2 - 2 * alike * one * two))
+def reach(our_error: float, their_error: float, alike: float) -> float:
+    """Return the error of a difference of two figures: sqrt(a^2 + b^2 - 2 alike a b), with the errors a = `our_error`
+    and b = `their_error` and the correlation `alike`."""
+    return sqrt(max(0.0, our_error**2 + their_error**2 - 2 * alike * our_error * their_error))
 
 
-def correlation(one_P: Floats, two_P: Floats) -> float:
+def correlation(ours_P: Floats, theirs_P: Floats) -> float:
     """Return the correlation of two values over problems; 0 if either is constant."""
-    one, two = one_P - one_P.mean(), two_P - two_P.mean()
-    scale = sqrt(float((one**2).sum() * (two**2).sum()))
-    return float((one * two).sum()) / scale if scale > 1e-12 else 0.0
+    our_rest, their_rest = ours_P - ours_P.mean(), theirs_P - theirs_P.mean()
+    scale = sqrt(float((our_rest**2).sum() * (their_rest**2).sum()))
+    return float((our_rest * their_rest).sum()) / scale if scale > 1e-12 else 0.0
 
 
 def weighted_sums(top_PF: Floats, bottom_PF: Floats, num_resamples: int, seed: int) -> tuple[Floats, Floats]:

@@ -52,7 +52,7 @@ def differences(
 
 
 class UnpairedError(MistakeError):
-    """Two runs were not evaluated on the same tasks; the message is one line that says how they differ."""
+    """Two runs were not evaluated on the same tasks; the message states the difference in one line."""
 
 
 def require_same_tasks(ours: Sequence[str], theirs: Sequence[str]) -> None:

@@ -84,8 +84,8 @@ def figure_of_panels(panels: Sequence[Panel], *, shares_legend: bool = False) ->
     places = figure.subfigures(num_rows, num_columns, squeeze=False).flat
     for place, panel in zip(places, panels, strict=False):
         axes = place.subplots(1, panel.num_axes, squeeze=False)[0]
-        for one in axes:
-            one.tick_params(labelsize=7)
+        for axis in axes:
+            axis.tick_params(labelsize=7)
         handles = panel.draw(axes)
         place.suptitle(label_of(panel.title), fontsize=9)
         if shares_legend:
@@ -113,6 +113,6 @@ def quiet_fonts() -> Iterator[None]:
 
 def whiskers(estimates: Sequence[Estimate], scale: float = 1.0) -> list[list[float]]:
     """Return the lengths of error bars, down and up; 0 towards an end that nothing bounds."""
-    down = [(one.value - one.low) * scale for one in estimates]
-    up = [(one.high - one.value) * scale for one in estimates]
+    down = [(estimate.value - estimate.low) * scale for estimate in estimates]
+    up = [(estimate.high - estimate.value) * scale for estimate in estimates]
     return [[max(0.0, length) if isfinite(length) else 0.0 for length in lengths] for lengths in (down, up)]

@@ -26,6 +26,6 @@ SPREAD = 0.3
 def smallest_difference(
     num_tasks: int, num_samples: int, *, spread: float = 0.0, num_seeds: int = 1, within: float = WITHIN
 ) -> float:
-    """Return the smallest difference of Pass@1 that is detected four times in five. `spread` is t of above: 0 where one
-    policy is as much better on every task."""
+    """Return the smallest difference of Pass@1 that is detected four times in five. `spread` is t in the
+    module's formula: 0 if the gain is the same on every task."""
     return DETECTION * sqrt((spread**2 + 2 * within / (num_samples * num_seeds)) / num_tasks)

@@ -43,7 +43,7 @@ class Mistake:
     task: str
     sample: int
     turn: int | None
-    """Number of the turn, from 0; None where it is the episode's end that differs."""
+    """Number of the turn, from 0; None if the end of the episode differs."""
     reason: str
 
     def __str__(self) -> str:
@@ -68,11 +68,11 @@ class Report:
 
     def __str__(self) -> str:
         wrong = [one_line(text, 400) for text in (*self.unreadable, *map(str, self.mistakes[:MAX_LINES]))]
-        shown, more = wrong[:MAX_LINES], len(self.mistakes) + len(self.unreadable) - len(wrong[:MAX_LINES])
-        found = f"{format_count(len(shown) + more, 'difference')} from what was stored"
+        listed, more = wrong[:MAX_LINES], len(self.mistakes) + len(self.unreadable) - len(wrong[:MAX_LINES])
+        differences_text = f"{format_count(len(listed) + more, 'difference')} from what was stored"
         read = f"{format_count(self.num_trajectories, 'episode')}, {format_count(self.num_turns, 'turn')}"
-        end = f"{read} in {format_count(self.num_files, 'file')}: {'all as stored' if self.ok else found}"
-        return "\n".join([*shown, *([f"and {more} more"] if more else []), end])
+        end = f"{read} in {format_count(self.num_files, 'file')}: {'all as stored' if self.ok else differences_text}"
+        return "\n".join([*listed, *([f"and {more} more"] if more else []), end])
 
 
 Difference = tuple[int | None, str]
@@ -112,23 +112,25 @@ def replay(
 
 def judge_stored(file: str, stored: Stored, env: Environment, speech: Speech | None = None) -> list[Mistake]:
     """The mistakes of one line of a file."""
-    one = stored.trajectory
+    trajectory = stored.trajectory
     return [
-        Mistake(file=file, line=stored.line, task=one.task.id, sample=one.sample, turn=turn, reason=what)
-        for turn, what in differences(stored, env, speech)
+        Mistake(
+            file=file, line=stored.line, task=trajectory.task.id, sample=trajectory.sample, turn=turn, reason=reason
+        )
+        for turn, reason in differences(stored, env, speech)
     ]
 
 
 def differences(stored: Stored, env: Environment, speech: Speech | None) -> Iterator[Difference]:
-    one = stored.trajectory
-    if one.task.env not in parts_of(env):
-        yield None, f"its environment {one.task.env!r:.60} is none of the run's"
+    trajectory = stored.trajectory
+    if trajectory.task.env not in parts_of(env):
+        yield None, f"its environment {trajectory.task.env!r:.60} is none of the run's"
         return
-    part = part_of(env, one.task)
-    rehearsal = rehearse(part, one, part.max_rounds if stored.max_rounds is None else stored.max_rounds)
-    yield from judge_outcome(part, one, rehearsal)
+    part = part_of(env, trajectory.task)
+    rehearsal = rehearse(part, trajectory, part.max_rounds if stored.max_rounds is None else stored.max_rounds)
+    yield from judge_outcome(part, trajectory, rehearsal)
     if speech is not None:
-        yield from judge_tokens(part, one, bind(env, speech, one.task.env), rehearsal)
+        yield from judge_tokens(part, trajectory, bind(env, speech, trajectory.task.env), rehearsal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,19 +162,19 @@ def rehearse(env: Environment, stored: Trajectory, max_rounds: int | None) -> Re
     return Rehearsal(opening=opening, steps=tuple(steps))
 
 
-def judge_outcome(env: Environment, stored: Trajectory, found: Rehearsal) -> Iterator[Difference]:
+def judge_outcome(env: Environment, stored: Trajectory, rehearsal: Rehearsal) -> Iterator[Difference]:
     """Yield answers of the environment that differ from the stored ones; an exception is one, and ends the replay."""
-    acts = [found.opening.next_agent, *(step.next_agent for step in found.steps)]
-    for index, (turn, step) in enumerate(zip(stored.turns, found.steps)):
+    acts = [rehearsal.opening.next_agent, *(step.next_agent for step in rehearsal.steps)]
+    for index, (turn, step) in enumerate(zip(stored.turns, rehearsal.steps)):
         if turn.agent != acts[index]:
             yield index, f"agent {acts[index]!r}, stored {turn.agent!r}"
-        yield from ((index, what) for what in judge_step(env, turn, step))
-    if found.broke:
-        yield min(len(found.steps), len(stored.turns) - 1), f"the environment raised {found.broke}"
-    elif len(found.steps) < len(stored.turns):
-        yield len(found.steps), f"the episode had ended, but {len(stored.turns)} turns are stored"
+        yield from ((index, reason) for reason in judge_step(env, turn, step))
+    if rehearsal.broke:
+        yield min(len(rehearsal.steps), len(stored.turns) - 1), f"the environment raised {rehearsal.broke}"
+    elif len(rehearsal.steps) < len(stored.turns):
+        yield len(rehearsal.steps), f"the episode had ended, but {len(stored.turns)} turns are stored"
     else:
-        yield from ((None, what) for what in judge_end(stored, found.steps[-1] if found.steps else Step()))
+        yield from ((None, reason) for reason in judge_end(stored, rehearsal.steps[-1] if rehearsal.steps else Step()))
 
 
 def judge_step(env: Environment, turn: Turn, step: Step) -> Iterator[str]:
@@ -205,12 +207,12 @@ def judge_end(stored: Trajectory, last: Step) -> Iterator[str]:
         yield f"success {success}, stored {stored.success}"
 
 
-def judge_tokens(env: Environment, stored: Trajectory, speech: Speech, found: Rehearsal) -> Iterator[Difference]:
+def judge_tokens(env: Environment, stored: Trajectory, speech: Speech, rehearsal: Rehearsal) -> Iterator[Difference]:
     """Yield the places where tokens and meaning part: each turn's context, and the action of each completion."""
-    legal = [found.opening.legal, *(step.legal for step in found.steps)]
+    legal = [rehearsal.opening.legal, *(step.legal for step in rehearsal.steps)]
     for index, turn in enumerate(stored.turns):
         may = legal[min(index, len(legal) - 1)]
-        opening, past = seen_in(env, turn.agent, found.opening.observation, stored.turns[:index])
+        opening, past = seen_in(env, turn.agent, rehearsal.opening.observation, stored.turns[:index])
         task = brief(env, stored.task, turn.agent)
         action = only_legal(speech.hear(turn.completion, past), may)
         if action != turn.action:
@@ -218,8 +220,8 @@ def judge_tokens(env: Environment, stored: Trajectory, speech: Speech, found: Re
         context = speech.context(task, opening, past, legal=may)
         if context != turn.prompt_ids:
             same = common_prefix(context, turn.prompt_ids)
-            told, made = (speech.decode(ids[same : same + 40]) for ids in (turn.prompt_ids, context))
-            yield index, f"the context goes on with {told!r}, its pieces with {made!r}"
+            stored_text, replayed_text = (speech.decode(ids[same : same + 40]) for ids in (turn.prompt_ids, context))
+            yield index, f"the context goes on with {stored_text!r}, its pieces with {replayed_text!r}"
 
 
 def quote(observation: tuple[Any, ...]) -> str:

@@ -33,9 +33,9 @@ def gains_over_seeds(
     shared = {name: (ours[name], theirs[name]) for name in ours if name in theirs}
     if any(len(side.top) < 2 for pair in shared.values() for side in pair):
         return {}
-    found = {name: seed_gain([pair], paired) for name, pair in shared.items()}
-    found |= {name: seed_gain([shared[part] for part in parts], paired) for name, parts in strata(shared).items()}
-    return {f"{noun}/{name}": gain for name, gain in found.items()}
+    gains = {name: seed_gain([pair], paired) for name, pair in shared.items()}
+    gains |= {name: seed_gain([shared[part] for part in parts], paired) for name, parts in strata(shared).items()}
+    return {f"{noun}/{name}": gain for name, gain in gains.items()}
 
 
 def means_over_seeds(figures: Mapping[str, Ratio], noun: str) -> dict[str, Estimate]:
@@ -59,8 +59,8 @@ def seed_gain(parts: Sequence[tuple[Ratio, Ratio]], paired: bool) -> Estimate:
     ours, theirs = (mean_of_parts([pair[side] for pair in parts]) for side in (0, 1))
     least = np.mean([least_of(mine) - most_of(other) for mine, other in parts])
     most = np.mean([most_of(mine) - least_of(other) for mine, other in parts])
-    found = welch(ours - theirs, np.zeros_like(ours)) if paired else welch(ours, theirs)
-    return within(found, float(least), float(most))
+    gain = welch(ours - theirs, np.zeros_like(ours)) if paired else welch(ours, theirs)
+    return within(gain, float(least), float(most))
 
 
 def mean_of_parts(parts: Sequence[Ratio]) -> Floats:

@@ -30,7 +30,7 @@ LAST = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """Runs that differ in their seeds alone, or one run."""
+    """Row of the table: a single run, or runs that differ only in their seeds."""
 
     runs: tuple[StoredRun, ...]
     figures: Figures
@@ -42,29 +42,29 @@ class Row:
     @property
     def status(self) -> str:
         """Return how the runs ended: one word where all ended so."""
-        found = [run.state for run in self.runs]
-        kinds = dict.fromkeys(found)
-        return found[0] if len(kinds) == 1 else ", ".join(f"{found.count(kind)} {kind}" for kind in kinds)
+        states = [run.state for run in self.runs]
+        kinds = dict.fromkeys(states)
+        return states[0] if len(kinds) == 1 else ", ".join(f"{states.count(kind)} {kind}" for kind in kinds)
 
 
 def sweep_table(runs: Sequence[StoredRun], columns: str = "", *, each: bool = False) -> Table:
-    """Return a row per choice of keys, or per run with `each`: its name, the keys that differ, how it ended if not all
-    finished, its figures."""
+    """Return a row per choice of keys, or per run with `each`: name, differing keys, status unless all runs
+    finished, and figures."""
     rows = rows_of(runs, each=each)
     differing = differing_keys([run.settings for run in runs])
     keys = [key for key in differing if len(rows) == len(runs) or not is_alike(key)]
-    shown = chosen_columns(columns, (name for row in rows for name in row.figures)) if columns else usual(rows)
+    table_columns = chosen_columns(columns, (name for row in rows for name in row.figures)) if columns else usual(rows)
     finished = all(row.status == "finished" for row in rows)
     cells = [
         (
             row.name,
             *(config_cell(row.runs[0].settings.get(key)) for key in keys),
             *(() if finished else (row.status,)),
-            *(estimate_cell(figure_of(row, column), column) for column in shown),
+            *(estimate_cell(figure_of(row, column), column) for column in table_columns),
         )
         for row in rows
     ]
-    header = ("run", *short_keys(keys), *(() if finished else ("status",)), *(column.title for column in shown))
+    header = ("run", *short_keys(keys), *(() if finished else ("status",)), *(column.title for column in table_columns))
     means = "" if len(rows) == len(runs) else f", {format_count(len(rows), 'row')} of means over seeds"
     return Table(title=f"{format_count(len(runs), 'run')}{means}", header=header, rows=tuple(cells))
 
@@ -118,15 +118,18 @@ def last_steps(run: StoredRun) -> Figures:
     """Return the means of training's metrics over the last steps."""
     lines = run.last_metrics[-LAST:]
     names = dict.fromkeys(name for line in lines for name in line if re.search(r"[a-z]/", name))
-    told = {name: [float(line[name]) for line in lines if is_number(line.get(name))] for name in names}
-    means = {name: sum(values) / len(values) for name, values in told.items() if values}
+    values_of = {name: [float(line[name]) for line in lines if is_number(line.get(name))] for name in names}
+    means = {name: sum(values) / len(values) for name, values in values_of.items() if values}
     return {name: Estimate(value=mean, low=mean, high=mean) for name, mean in means.items()}
 
 
 def usual(rows: Sequence[Row]) -> list[Column]:
     """Return the columns of pass@k and of the use of tools that any row has."""
-    found = (*pass_columns(name for row in rows for name in row.figures), *use_columns(row.figures for row in rows))
-    return [column for column in found if any(f"eval/{column.stat}" in row.figures for row in rows)]
+    candidates = (
+        *pass_columns(name for row in rows for name in row.figures),
+        *use_columns(row.figures for row in rows),
+    )
+    return [column for column in candidates if any(f"eval/{column.stat}" in row.figures for row in rows)]
 
 
 def figure_of(row: Row, column: Column) -> Estimate | None:
@@ -134,7 +137,7 @@ def figure_of(row: Row, column: Column) -> Estimate | None:
 
 
 def sweep_values(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
-    """Return the runs as JSON, one by one: the keys that differ, how each ended, its figures by their whole names."""
+    """Return a JSON object per run: differing keys, status, and figures by full name."""
     keys = differing_keys([run.settings for run in runs])
     return [
         {

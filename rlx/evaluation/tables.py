@@ -47,8 +47,8 @@ ERRORS = Column(stat="episode/errors", title="Errors, %", percent=True)
 
 def pass_columns(names: Iterable[str]) -> tuple[Column, ...]:
     """A column for each `eval/pass@k` among the names of figures: those that were asked for."""
-    found = {int(match[1]) for name in names if (match := re.fullmatch(r"eval/pass@(\d+)", name))}
-    return tuple(Column(stat=f"pass@{k}", title=f"Pass@{k}", percent=True) for k in sorted(found))
+    ks = {int(match[1]) for name in names if (match := re.fullmatch(r"eval/pass@(\d+)", name))}
+    return tuple(Column(stat=f"pass@{k}", title=f"Pass@{k}", percent=True) for k in sorted(ks))
 
 
 def accuracy_table(
@@ -65,8 +65,8 @@ def tool_table(
 ) -> Table:
     """Return what the answers cost: calls, failed calls, mismatches, observation tokens or turns, and the reward."""
     columns = use_columns(runs.values())
-    what = "Tool use per" if TOOL_USE[0] in columns else "An"
-    title = f"{what} episode [95% interval]" + PAIRED * bool(gains)
+    subject = "Tool use per" if TOOL_USE[0] in columns else "An"
+    title = f"{subject} episode [95% interval]" + PAIRED * bool(gains)
     return figure_table(title, columns, runs, gains=gains, published=published)
 
 
@@ -76,19 +76,23 @@ def use_columns(runs: Iterable[Figures]) -> tuple[Column, ...]:
     These are the use of tools, or else turns if an episode has several; the figures of environments and protocols;
     errors if there are any; and the reward, with its deviation unless all rewards are 0 or 1.
     """
-    known = [figures for figures in runs if figures]
+    nonempty = [figures for figures in runs if figures]
     *tools, reward = TOOL_USE
-    used = tools if any(has_value(figures, f"eval/{c.stat}") for c in tools for figures in known) else []
-    if not used and any(num.value not in (0, 1) for figures in known if (num := figures.get("eval/episode/turns"))):
+    used = tools if any(has_value(figures, f"eval/{c.stat}") for c in tools for figures in nonempty) else []
+    if not used and any(num.value not in (0, 1) for figures in nonempty if (num := figures.get("eval/episode/turns"))):
         used = [TURNS]
-    own = sorted({name for figures in known for name in figures if name.startswith(("eval/env/", "eval/reply/"))})
-    told = [Column(stat=name.removeprefix("eval/"), title=title_of(name), digits=2) for name in own]
-    failed = [ERRORS] if any(has_value(figures, f"eval/{ERRORS.stat}") for figures in known) else []
-    spread = [STD] if any(is_measured(figures, f"eval/{SPREAD}") for figures in known) else []
-    return (*used, *told, *failed, reward, *spread)
+    reported_names = sorted(
+        {name for figures in nonempty for name in figures if name.startswith(("eval/env/", "eval/reply/"))}
+    )
+    reported_columns = [
+        Column(stat=name.removeprefix("eval/"), title=title_of(name), digits=2) for name in reported_names
+    ]
+    failed = [ERRORS] if any(has_value(figures, f"eval/{ERRORS.stat}") for figures in nonempty) else []
+    spread = [STD] if any(is_measured(figures, f"eval/{SPREAD}") for figures in nonempty) else []
+    return (*used, *reported_columns, *failed, reward, *spread)
 
 
-def part_tables(runs: Mapping[str, Figures], *, published: Published | None = None, of: str = "") -> list[Table]:
+def part_tables(runs: Mapping[str, Figures], *, published: Published | None = None, prefix: str = "") -> list[Table]:
     """Return a table for each pass@k, the reward, the calls if there are any, and figures that several parts report.
 
     Each has a column for each part of a mixture, as EARL's Tables 1, 2 and 4 do.
@@ -96,12 +100,12 @@ def part_tables(runs: Mapping[str, Figures], *, published: Published | None = No
     columns = part_columns(name for figures in runs.values() for name in figures if is_measured(figures, name))
     return [
         figure_table(
-            f"{of}{of_part(stat).title} by part{', %' * told[0].percent} [95% interval]",
-            told,
+            f"{prefix}{of_part(stat).title} by part{', %' * stat_columns[0].percent} [95% interval]",
+            stat_columns,
             runs,
             published=published,
         )
-        for stat, told in columns.items()
+        for stat, stat_columns in columns.items()
     ]
 
 
@@ -120,18 +124,21 @@ def is_binary(figures: Figures, name: str) -> bool:
 
 def part_columns(names: Iterable[str]) -> dict[str, list[Column]]:
     """Return the columns of each figure, one for each part that reports it (`eval/countdown/pass@1`)."""
-    told = {match.groups() for match in map(OF_PART.fullmatch, names) if match}
-    found: dict[str, list[Column]] = {}
-    for part, stat in sorted(told, key=lambda one: (not one[1].startswith("pass"), len(one[1]), one[1], one[0])):
-        found.setdefault(stat, []).append(replace(of_part(stat), stat=f"{part}/{stat}", title=part))
-    return {stat: told for stat, told in found.items() if len(told) > 1 or not is_reported(stat)}
+    part_stats = {match.groups() for match in map(OF_PART.fullmatch, names) if match}
+    columns: dict[str, list[Column]] = {}
+    for part, stat in sorted(
+        part_stats,
+        key=lambda part_stat: (not part_stat[1].startswith("pass"), len(part_stat[1]), part_stat[1], part_stat[0]),
+    ):
+        columns.setdefault(stat, []).append(replace(of_part(stat), stat=f"{part}/{stat}", title=part))
+    return {stat: parts for stat, parts in columns.items() if len(parts) > 1 or not is_reported(stat)}
 
 
 def of_part(stat: str) -> Column:
     """Return the column of a part's figure."""
-    own = Column(stat=stat, title=title_of(stat), digits=2)
+    plain_column = Column(stat=stat, title=title_of(stat), digits=2)
     return PART_COLUMNS.get(
-        stat, own if is_reported(stat) else Column(stat=stat, title=stat.capitalize(), percent=True)
+        stat, plain_column if is_reported(stat) else Column(stat=stat, title=stat.capitalize(), percent=True)
     )
 
 
@@ -168,17 +175,17 @@ def figure_table(
     own."""
     papers, signed = published or {}, gains or {}
     runs = {**runs, **signed}
-    known = [c for c in columns if any(f"eval/{c.stat}" in figures for figures in runs.values())]
-    printed = {c.stat: any(f"eval/{c.stat}" in papers.get(name, {}) for name in runs) for c in known}
+    filled = [c for c in columns if any(f"eval/{c.stat}" in figures for figures in runs.values())]
+    printed = {c.stat: any(f"eval/{c.stat}" in papers.get(name, {}) for name in runs) for c in filled}
     header = ["run"]
-    for column in known:
+    for column in filled:
         header += [column.title, "paper"] if printed[column.stat] else [column.title]
     rows = []
     for name, figures in runs.items():
-        if not any(f"eval/{column.stat}" in figures for column in known):
+        if not any(f"eval/{column.stat}" in figures for column in filled):
             continue
         row = [name]
-        for column in known:
+        for column in filled:
             row.append(estimate_cell(figures.get(f"eval/{column.stat}"), column, signed=name in signed))
             if printed[column.stat]:
                 row.append(printed_cell(papers.get(name, {}).get(f"eval/{column.stat}", ()), column))
@@ -199,8 +206,8 @@ def printed_cell(values: Sequence[float], column: Column) -> str:
 
 
 def estimate_cell(figure: Estimate | None, column: Column, *, signed: bool = False) -> str:
-    """`53.5 [50.1,57.0]`, or `+3.4 [+0.1,+6.7]` of a gain; `[–,–]` where nothing bounds it, the value alone where
-    nothing varied."""
+    """`53.5 [50.1,57.0]`, or `+3.4 [+0.1,+6.7]` of a gain; `[–,–]` for an unbounded interval, the value alone for an
+    interval of no width."""
     if figure is None:
         return MISSING
     bounds = (figure.value, figure.low, figure.high)

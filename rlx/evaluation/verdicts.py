@@ -27,7 +27,7 @@ from rlx.protocol.thought import outside
 from rlx.runs.store import read
 
 KEY_VARIABLE = "RLX_JUDGE_KEY"
-"""Environment variable with the endpoint's secret, where it needs one."""
+"""Environment variable with the endpoint's secret, if any."""
 LARGEST_ANSWER = 2**20
 LONGEST = 2000
 """Characters of a question or an answer that the judge is shown."""
@@ -68,16 +68,20 @@ class Answer:
 def answers_in(file: Path) -> Iterator[Answer]:
     """Yield the answer of every episode of a stored evaluation; an episode without one has an empty answer."""
     for stored in read(file):
-        one = stored.trajectory
-        key = one.task.data.get("key")
+        trajectory = stored.trajectory
+        key = trajectory.task.data.get("key")
         golds = key.get("golds") if isinstance(key, Mapping) else None
         if not golds:
             raise MistakeError(
-                f"{file}: task {one.task.key!r:.60} has no right answers in words; judge questions alone"
+                f"{file}: task {trajectory.task.key!r:.60} has no right answers in words; judge questions alone"
             )
-        said = one.turns[-1].action.text if one.turns and one.turns[-1].action.kind == "answer" else ""
-        asked = "\n".join(part.text for part in one.task.prompt)
-        yield Answer(task=one.task.key, question=asked, golds=tuple(map(str, golds)), answer=said)
+        answer_text = (
+            trajectory.turns[-1].action.text
+            if trajectory.turns and trajectory.turns[-1].action.kind == "answer"
+            else ""
+        )
+        question_text = "\n".join(part.text for part in trajectory.task.prompt)
+        yield Answer(task=trajectory.task.key, question=question_text, golds=tuple(map(str, golds)), answer=answer_text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,11 +101,11 @@ class Judge:
     def ask(self, prompt: str) -> str:
         """Return the judge's reply; MistakeError in one line where there is none."""
         body = {"model": self.model, "messages": [{"role": "user", "content": prompt}]}
-        told = json.dumps({**body, "temperature": 0, "max_tokens": self.max_tokens}).encode()
+        request = json.dumps({**body, "temperature": 0, "max_tokens": self.max_tokens}).encode()
         why = ""
         for pause in (*PAUSES, 0.0):
             try:
-                status, raw, wait = self.call(told)
+                status, raw, wait = self.call(request)
                 pause = max(pause, min(wait, LONGEST_PAUSE)) if pause else pause
                 if status < 500 and status not in BUSY:
                     return self.reply_in(status, raw)
@@ -148,8 +152,8 @@ def text_of(content: Any) -> str:
 
 def verdict_in(reply: str) -> bool | None:
     """Return the first yes or no outside of thoughts; None where there is none."""
-    found = WORD.search(outside(reply))
-    return None if found is None else found[1].lower() == "yes"
+    word = WORD.search(outside(reply))
+    return None if word is None else word[1].lower() == "yes"
 
 
 Verdicts = dict[str, bool | None]
@@ -157,19 +161,20 @@ Verdicts = dict[str, bool | None]
 
 
 def new_verdicts(
-    answers: Sequence[Answer], ask: Callable[[str], str], known: Container[str], num_threads: int
+    answers: Sequence[Answer], ask: Callable[[str], str], digests: Container[str], num_threads: int
 ) -> Iterator[tuple[str, bool | None]]:
-    """Yield each verdict as it comes, with the digest of what was asked.
+    """Yield each verdict as it comes, with the digest of its question.
 
-    What is known is not asked again, and equal answers are asked once. An empty answer is wrong and is not asked. Where
-    a call fails, those that wait are not made.
+    Answers with a digest in `digests` are skipped, and equal answers are asked once. An empty answer is wrong and is
+    not asked. If
+    a call fails, the waiting calls are cancelled.
     """
-    waiting = {one.digest: one for one in answers if one.answer.strip() and one.digest not in known}
+    waiting = {answer.digest: answer for answer in answers if answer.answer.strip() and answer.digest not in digests}
     with ThreadPoolExecutor(num_threads, thread_name_prefix="judge") as pool:
-        asked = {pool.submit(ask, one.prompt): digest for digest, one in waiting.items()}
+        futures = {pool.submit(ask, answer.prompt): digest for digest, answer in waiting.items()}
         try:
-            for done in as_completed(asked):
-                yield asked[done], verdict_in(done.result())
+            for done in as_completed(futures):
+                yield futures[done], verdict_in(done.result())
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -181,19 +186,19 @@ def is_right(answer: Answer, verdicts: Mapping[str, bool | None]) -> bool:
 
 def share_by_task(answers: Sequence[Answer], verdicts: Mapping[str, bool | None]) -> list[float]:
     """Return the share of right answers of each task, in the order of the tasks."""
-    told: dict[str, list[bool]] = {}
-    for one in answers:
-        told.setdefault(one.task, []).append(is_right(one, verdicts))
-    return [sum(of) / len(of) for of in told.values()]
+    verdicts_by_task: dict[str, list[bool]] = {}
+    for answer in answers:
+        verdicts_by_task.setdefault(answer.task, []).append(is_right(answer, verdicts))
+    return [sum(task_verdicts) / len(task_verdicts) for task_verdicts in verdicts_by_task.values()]
 
 
 def read_verdicts(file: Path, judge: Judge) -> Verdicts:
-    """Return the verdicts of a file, as far as they are this judge's; none of a damaged one."""
+    """Return the verdicts of a file if this judge made them; an empty dict for other or damaged files."""
     try:
-        told: Any = json.loads(read_bounded(file))
-        if told["model"] != judge.model or told["prompt"] != PROMPT:
+        contents: Any = json.loads(read_bounded(file))
+        if contents["model"] != judge.model or contents["prompt"] != PROMPT:
             return {}
-        return {str(key): value for key, value in told["verdicts"].items() if value in (True, False, None)}
+        return {str(key): value for key, value in contents["verdicts"].items() if value in (True, False, None)}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
 

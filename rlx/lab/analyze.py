@@ -129,8 +129,10 @@ def judge(
     if bool(url) != bool(model):
         raise ConfigError("--url and --model: give both, or none for a table without verdicts")
     chosen = Judge(url=url, model=model) if url else None
-    found = judge_files(folder, stored_evaluations(folder, evaluation), chosen, threads)
+    shares = judge_files(folder, stored_evaluations(folder, evaluation), chosen, threads)
     if as_json:
-        show_json({name: {stat: asdict(one) for stat, one in of.items()} for name, of in found.items()})
+        show_json(
+            {name: {stat: asdict(estimate) for stat, estimate in figures.items()} for name, figures in shares.items()}
+        )
     else:
-        show_tables([verdict_table(found, chosen)])
+        show_tables([verdict_table(shares, chosen)])

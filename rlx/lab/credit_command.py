@@ -106,37 +106,37 @@ def split_algorithms(words: Sequence[str]) -> tuple[list[str], list[str]]:
     lists = [word.removeprefix("algo=") for word in words if word.startswith("algo=")]
     if len(lists) != 1 or not all(names := lists[0].strip("[]").split(",")):
         raise ConfigError("algo=…: name one or more, as in algo=grpo,carl")
-    known = list_options("algo")
+    options = list_options("algo")
     for name in names:
-        if name not in known:
-            raise ConfigError(f"algo={name:.60}: there is no such option{near(name, known)}")
+        if name not in options:
+            raise ConfigError(f"algo={name:.60}: there is no such option{near(name, options)}")
     rest = [word for word in words if not word.startswith("algo=")]
     is_named = any(word.startswith("env=") for word in rest)
     return list(dict.fromkeys(names)), rest if is_named else ["env=bifurcation", *rest]
 
 
-def report_of(found: Measured, settings: Settings, seed: int) -> Report:
-    num, rounds = settings.num_resamples, len(found.tokens) * len(found.values)
+def report_of(measured: Measured, settings: Settings, seed: int) -> Report:
+    num, rounds = settings.num_resamples, len(measured.tokens) * len(measured.values)
     weighs: tuple[Weigh, ...] = ("turn", "token")
     return Report(
-        figures={weigh: credit_figures(found, weigh, num_resamples=num, seed=seed) for weigh in weighs},
-        gradients=gradient_cosines(found, settings.budget, num_resamples=num, seed=seed),
+        figures={weigh: credit_figures(measured, weigh, num_resamples=num, seed=seed) for weigh in weighs},
+        gradients=gradient_cosines(measured, settings.budget, num_resamples=num, seed=seed),
         cost={
-            "tokens": fmean(found.tokens) / len(found.values),
-            "turns": found.num_turns / rounds,
-            "trained": sum(turn.num_trained for turn in found.turns) / rounds,
-            "steps": len(found.tokens),
-            "chunks": len(chunks_of(found, settings.budget * len(found.values))),
+            "tokens": fmean(measured.tokens) / len(measured.values),
+            "turns": measured.num_turns / rounds,
+            "trained": sum(turn.num_trained for turn in measured.turns) / rounds,
+            "steps": len(measured.tokens),
+            "chunks": len(chunks_of(measured, settings.budget * len(measured.values))),
         },
     )
 
 
 def credit_tables(seed: int, reports: Mapping[str, Report], settings: Settings) -> list[Table]:
     """Return the measures by turn and by token, and what a step costs."""
-    told = f"{settings.num_tasks} tasks, {settings.tokens} tokens each algorithm, seed {seed} [95% interval]"
+    scope_text = f"{settings.num_tasks} tasks, {settings.tokens} tokens each algorithm, seed {seed} [95% interval]"
     tables = [
         Table(
-            title=f"{title}: estimates beside the true advantages; {told}",
+            title=f"{title}: estimates beside the true advantages; {scope_text}",
             header=("algorithm", *(column.title for column in COLUMNS)),
             rows=tuple(
                 (name, *(estimate_cell(report.figures[weigh][column.stat], column) for column in COLUMNS))
@@ -155,10 +155,10 @@ def cosine_table(reports: Mapping[str, Report], settings: Settings) -> Table:
     rows = tuple(
         (
             name,
-            *(estimate_cell(one.gradients[column.stat], column) for column in columns),
-            *(f"{one.cost[key]:.0f}" for key in costs),
+            *(estimate_cell(report.gradients[column.stat], column) for column in columns),
+            *(f"{report.cost[key]:.0f}" for key in costs),
         )
-        for name, one in reports.items()
+        for name, report in reports.items()
     )
     title = f"Cosine of the gradient at {settings.budget} tokens a task, by parametrisation; a task's cost in a step"
     header = ("algorithm", *(column.title for column in columns), *costs.values())
@@ -169,8 +169,11 @@ def credit_values(seed: int, reports: Mapping[str, Report], settings: Settings) 
     """Return everything as JSON values."""
     algorithms = {
         name: {
-            **{weigh: {figure: asdict(one) for figure, one in of.items()} for weigh, of in report.figures.items()},
-            "gradient": {cells: asdict(one) for cells, one in report.gradients.items()},
+            **{
+                weigh: {figure: asdict(estimate) for figure, estimate in estimates.items()}
+                for weigh, estimates in report.figures.items()
+            },
+            "gradient": {cells: asdict(estimate) for cells, estimate in report.gradients.items()},
             "cost": dict(report.cost),
         }
         for name, report in reports.items()

@@ -60,9 +60,9 @@ RATIOS: dict[str, Callable[[dict[str, Floats]], Floats]] = {
 }
 
 
-def correlation(s: dict[str, Floats], of: str) -> Floats:
+def correlation(s: dict[str, Floats], prefix: str) -> Floats:
     """Return Pearson's correlation, of sums whose names begin with `of`."""
-    n, x, a, xx, aa, xa = (s[f"{of}{name}"] for name in ("n", "x", "a", "xx", "aa", "xa"))
+    n, x, a, xx, aa, xa = (s[f"{prefix}{name}"] for name in ("n", "x", "a", "xx", "aa", "xa"))
     return ratio(xa * n - x * a, np.sqrt(positive(xx * n - x**2) * positive(aa * n - a**2)))
 
 
@@ -80,24 +80,24 @@ def root_bias(s: dict[str, Floats], scale: Floats) -> Floats:
     return np.sqrt(positive(ratio(squared, s["cells"])))
 
 
-def credit_figures(found: Measured, weigh: Weigh, *, num_resamples: int, seed: int) -> dict[str, Estimate]:
+def credit_figures(measured: Measured, weigh: Weigh, *, num_resamples: int, seed: int) -> dict[str, Estimate]:
     """Return each figure with its interval."""
-    sums = task_sums(found, weigh)
+    sums = task_sums(measured, weigh)
 
-    def figure(of: Callable[[dict[str, Floats]], Floats]) -> Estimate:
-        return interval(lambda weights: of(weigh_sums(sums, weights)), len(found.values), num_resamples, seed)
+    def figure(statistic: Callable[[dict[str, Floats]], Floats]) -> Estimate:
+        return interval(lambda weights: statistic(weigh_sums(sums, weights)), len(measured.values), num_resamples, seed)
 
-    return {name: figure(of) for name, of in RATIOS.items()}
+    return {name: figure(statistic) for name, statistic in RATIOS.items()}
 
 
-def task_sums(found: Measured, weigh: Weigh) -> Floats:
+def task_sums(measured: Measured, weigh: Weigh) -> Floats:
     """Return the sums of each task: (tasks, sums)."""
-    sums = np.zeros((len(found.values), len(SUMS)))
+    sums = np.zeros((len(measured.values), len(SUMS)))
     by_task: dict[int, list[Turn]] = defaultdict(list)
-    for turn in found.turns:
+    for turn in measured.turns:
         by_task[turn.task].append(turn)
-    whole = sum(found.tokens) if weigh == "token" else found.num_turns
-    outside = whole / sum(turn.num_tokens if weigh == "token" else 1 for turn in found.turns)
+    num_all = sum(measured.tokens) if weigh == "token" else measured.num_turns
+    outside = num_all / sum(turn.num_tokens if weigh == "token" else 1 for turn in measured.turns)
     for task, turns in by_task.items():
         live = [turn.num_trained - turn.num_zero for turn in turns]
         trained = [turn for turn in turns if turn.num_trained]
@@ -157,25 +157,25 @@ def cell_sums(turns: Sequence[Turn], weigh: Weigh) -> dict[str, float]:
     cells: dict[object, list[Turn]] = defaultdict(list)
     for turn in turns:
         cells[turn.state, turn.action].append(turn)
-    found = dict.fromkeys(("cells", "cell_xx", "cell_xa", "cell_aa", "var"), 0.0)
-    for own in cells.values():
-        if len({turn.round for turn in own}) > 1:
-            mean, noise, variance = cell_moments(own)
-            weight, truth = sum(weight_of(turn, weigh) for turn in own), own[0].truth
+    totals = dict.fromkeys(("cells", "cell_xx", "cell_xa", "cell_aa", "var"), 0.0)
+    for cell_turns in cells.values():
+        if len({turn.round for turn in cell_turns}) > 1:
+            mean, noise, variance = cell_moments(cell_turns)
+            weight, truth = sum(weight_of(turn, weigh) for turn in cell_turns), cell_turns[0].truth
             products = {"cells": 1.0, "cell_xx": mean**2 - noise, "cell_xa": mean * truth, "cell_aa": truth**2}
             for name, value in (products | {"var": variance}).items():
-                found[name] += weight * value
-    return found
+                totals[name] += weight * value
+    return totals
 
 
-def cell_moments(own: Sequence[Turn]) -> tuple[float, float, float]:
+def cell_moments(turns: Sequence[Turn]) -> tuple[float, float, float]:
     """Return the mean of a cell's estimates, the variance of that mean, and the variance of one estimate."""
     by_round: dict[int, list[float]] = defaultdict(list)
-    for turn in own:
+    for turn in turns:
         by_round[turn.round].append(turn.estimate)
-    everything = np.array([one for of in by_round.values() for one in of])
+    everything = np.array([estimate for estimates in by_round.values() for estimate in estimates])
     mean, num = everything.mean(), len(by_round)
-    sums = np.array([sum(of) - len(of) * mean for of in by_round.values()])
+    sums = np.array([sum(estimates) - len(estimates) * mean for estimates in by_round.values()])
     noise = (sums**2).sum() / len(everything) ** 2 * num / (num - 1)
     return float(mean), float(noise), float(everything.var(ddof=1))
 
@@ -184,9 +184,9 @@ def weigh_sums(sums_TF: Floats, weights_RT: Floats) -> dict[str, Floats]:
     return dict(zip(SUMS, (weights_RT @ sums_TF).T, strict=True))
 
 
-def interval(of: Callable[[Floats], Floats], num_tasks: int, num_resamples: int, seed: int) -> Estimate:
+def interval(statistic: Callable[[Floats], Floats], num_tasks: int, num_resamples: int, seed: int) -> Estimate:
     """Return a function of task weights with its 95% interval, by the Bayesian bootstrap over tasks."""
     drawn = np.random.default_rng(seed).standard_exponential((num_resamples, num_tasks))
-    value = float(of(np.ones((1, num_tasks)))[0])
-    low, high = np.quantile(of(drawn), [0.025, 0.975])
+    value = float(statistic(np.ones((1, num_tasks)))[0])
+    low, high = np.quantile(statistic(drawn), [0.025, 0.975])
     return Estimate(value=value, low=min(float(low), value), high=max(float(high), value))

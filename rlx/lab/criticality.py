@@ -132,10 +132,10 @@ def share_critical(states: Sequence[State]) -> float:
 
 def rank_correlation(states: Sequence[State]) -> float:
     """Return Spearman's correlation of uncertainty and spread; 0 where one of both is the same everywhere."""
-    one, other = (ranks([getattr(state, name) for state in states]) for name in ("uncertainty", "spread"))
-    one, other = one - one.mean(), other - other.mean()
-    scale = sqrt(float(one @ one) * float(other @ other))
-    return float(one @ other) / scale if scale else 0.0
+    uncertainties, spreads = (ranks([getattr(state, name) for state in states]) for name in ("uncertainty", "spread"))
+    uncertainties, spreads = uncertainties - uncertainties.mean(), spreads - spreads.mean()
+    scale = sqrt(float(uncertainties @ uncertainties) * float(spreads @ spreads))
+    return float(uncertainties @ spreads) / scale if scale else 0.0
 
 
 def ranks(values: Sequence[float]) -> Floats:
@@ -155,7 +155,7 @@ def split_by_spread(states: Sequence[State]) -> tuple[list[State], list[State]]:
 
 def uncertainty_ratio(states: Sequence[State]) -> float:
     """Return the median uncertainty of the tenth with the largest spread over that of the rest."""
-    top, rest = (float(np.median([one.uncertainty for one in part] or [0.0])) for part in split_by_spread(states))
+    top, rest = (float(np.median([state.uncertainty for state in part] or [0.0])) for part in split_by_spread(states))
     return top / rest if rest else 0.0
 
 
@@ -173,10 +173,10 @@ FIGURES: Mapping[str, Callable[[Sequence[State]], float]] = {
 
 def state_figures(states: Sequence[State], inspection: Inspection) -> dict[str, Estimate]:
     """Return each figure with its interval: quantiles over resampled tasks."""
-    of_task: dict[str, list[State]] = defaultdict(list)
+    states_by_task: dict[str, list[State]] = defaultdict(list)
     for state in states:
-        of_task[state.task].append(state)
-    groups, rng = list(of_task.values()), np.random.default_rng(inspection.seed)
+        states_by_task[state.task].append(state)
+    groups, rng = list(states_by_task.values()), np.random.default_rng(inspection.seed)
     drawn = rng.integers(len(groups), size=(inspection.num_resamples, len(groups)))
     samples = [[state for place in places for state in groups[place]] for places in drawn]
     return {name: estimate_of(figure, states, samples) for name, figure in FIGURES.items()}

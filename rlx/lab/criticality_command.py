@@ -53,11 +53,11 @@ EDGES = [0.0, *(0.01 + 0.05 * step for step in range(12))]
 """Edges of the histogram's bins: the first is the flat states'."""
 
 
-def inspect_run(folder: Path, words: Sequence[str], inspection: Inspection, of_start: bool) -> list[State]:
-    """Measure a run's policy, or the one that it began with, on its held-out tasks, with its own sampling."""
+def inspect_run(folder: Path, words: Sequence[str], inspection: Inspection, from_start: bool) -> list[State]:
+    """Measure a run's final or first policy on the held-out tasks of the run, with the run's sampling settings."""
     run = build_run(load_tree(folder, words, tracks=False), folder, words)
     check_evaluate(Prospect(run=run, trains=False))
-    return inspect_model(run, start_model(run) if of_start else trained_model(run), inspection)
+    return inspect_model(run, start_model(run) if from_start else trained_model(run), inspection)
 
 
 def trained_model(run: Run) -> Model:
@@ -66,11 +66,11 @@ def trained_model(run: Run) -> Model:
 
 
 def start_model(run: Run) -> Model:
-    """Return the model that a run began with: that of its warm start, which the cache or its folder has."""
+    """Return the model of a run's warm start, from the cache or the folder of the run."""
 
     def find(stage: Run) -> Path:
-        own = inside(run.folder, WARM, stage.folder.name)
-        return checkpoint_in(own if own.exists() else stage.folder)
+        run_folder = inside(run.folder, WARM, stage.folder.name)
+        return checkpoint_in(run_folder if run_folder.exists() else stage.folder)
 
     return replace(warm_model(run, find), lora=None)
 
@@ -98,9 +98,9 @@ def inspect_model(run: Run, model: Model, inspection: Inspection) -> list[State]
 def measure_or_read(run: Run, model: Model, file: Path, inspection: Inspection) -> list[State]:
     """Measure a model, or read what was measured of the same weights and written to a file."""
     key = digest_of({"weights": model_digest(model), "inspection": asdict(inspection)})
-    known = read_states(file, key)
-    if known is not None:
-        return known
+    stored_states = read_states(file, key)
+    if stored_states is not None:
+        return stored_states
     states = inspect_model(run, model, inspection)
     write_aside(file, json.dumps({"key": key, "states": [asdict(state) for state in states]}) + "\n")
     return states
@@ -109,8 +109,8 @@ def measure_or_read(run: Run, model: Model, file: Path, inspection: Inspection) 
 def read_states(file: Path, key: str) -> list[State] | None:
     """Return the states in a file, where it is whole and of this key."""
     try:
-        told = json.loads(read_bounded(file))
-        states = [State(**state) for state in told["states"]] if told["key"] == key else None
+        contents = json.loads(read_bounded(file))
+        states = [State(**state) for state in contents["states"]] if contents["key"] == key else None
         return states if states is None or all(map(is_sound, states)) else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -120,7 +120,7 @@ def is_sound(state: State) -> bool:
     """Tell whether a state that was read has the types of one that was measured."""
     numbers = (state.uncertainty, state.spread, state.mean)
     is_named = isinstance(state.task, str) and isinstance(state.action, str) and isinstance(state.turn, int)
-    return is_named and all(isinstance(one, float | int) and isfinite(one) for one in numbers)
+    return is_named and all(isinstance(number, float | int) and isfinite(number) for number in numbers)
 
 
 def figures_of(states: Sequence[State], inspection: Inspection) -> dict[str, Estimate]:
@@ -130,21 +130,22 @@ def figures_of(states: Sequence[State], inspection: Inspection) -> dict[str, Est
     return state_figures(states, inspection)
 
 
-def criticality_tables(found: Mapping[str, Mapping[str, Estimate]], inspection: Inspection) -> list[Table]:
+def criticality_tables(figures_by_policy: Mapping[str, Mapping[str, Estimate]], inspection: Inspection) -> list[Table]:
     """Return the figures of each policy, a row each."""
     draws = f"{inspection.draws} draws a state for the spread, {inspection.draws} for the uncertainty"
-    told = f"{format_count(inspection.tasks, 'task')}, {draws} [95% interval over tasks]"
+    scope_text = f"{format_count(inspection.tasks, 'task')}, {draws} [95% interval over tasks]"
     rows = tuple(
-        (name, *(estimate_cell(figures[column.stat], column) for column in COLUMNS)) for name, figures in found.items()
+        (name, *(estimate_cell(figures[column.stat], column) for column in COLUMNS))
+        for name, figures in figures_by_policy.items()
     )
     header = ("policy", *(column.title for column in COLUMNS))
-    return [Table(title=f"Criticality of turns; {told}", header=header, rows=rows)]
+    return [Table(title=f"Criticality of turns; {scope_text}", header=header, rows=rows)]
 
 
 def criticality_values(states: Sequence[State], figures: Mapping[str, Estimate], inspection: Inspection) -> Any:
     """Return everything as JSON values."""
-    told = {name: asdict(figures[name]) for name in FIGURES}
-    return {**asdict(inspection), "figures": told, "states": [asdict(state) for state in states]}
+    estimates = {name: asdict(figures[name]) for name in FIGURES}
+    return {**asdict(inspection), "figures": estimates, "states": [asdict(state) for state in states]}
 
 
 def criticality_panel(title: str, states: Sequence[State]) -> Panel:

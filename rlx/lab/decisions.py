@@ -1,4 +1,4 @@
-"""A greedy policy's decision tree, from its episodes: what it does after all that it has seen.
+"""A greedy policy's decision tree, from its episodes: the action after each sequence of observations.
 
     compare A B -- A < B --> compare B C -- B < C --> answer A < B < C
                \\- A > B --> swap A B, compare B C ...
@@ -44,11 +44,14 @@ class Choice:
 
 def trees_of(episodes: Sequence[Trajectory]) -> dict[str, Choice]:
     """A tree for each prompt; MistakeError where a policy did one thing and another after the same."""
-    found: dict[str, list[Trajectory]] = {}
-    for one in episodes:
-        if one.status != "error":
-            found.setdefault("\n".join(part.text for part in one.task.prompt), []).append(one)
-    return {prompt: grow([(path_of(one), one.success) for one in some]) for prompt, some in found.items()}
+    episodes_by_prompt: dict[str, list[Trajectory]] = {}
+    for episode in episodes:
+        if episode.status != "error":
+            episodes_by_prompt.setdefault("\n".join(part.text for part in episode.task.prompt), []).append(episode)
+    return {
+        prompt: grow([(path_of(episode), episode.success) for episode in some])
+        for prompt, some in episodes_by_prompt.items()
+    }
 
 
 def path_of(episode: Trajectory) -> Steps:
@@ -64,20 +67,20 @@ def done_in(turn: Turn) -> str:
 def grow(paths: Sequence[tuple[Steps, bool]]) -> Choice:
     """The tree of some paths that began alike."""
     did: list[str] = []
-    seen: dict[str, list[tuple[Steps, bool]]] = {"": list(paths)}
-    while len(seen) == 1:
-        (rest,) = seen.values()
+    branches: dict[str, list[tuple[Steps, bool]]] = {"": list(paths)}
+    while len(branches) == 1:
+        (rest,) = branches.values()
         if not any(path for path, _ in rest):
             break
         doing = sorted({path[0][0] if path else "nothing" for path, _ in rest})
         if len(doing) > 1:
-            told = " and ".join(map(repr, doing[:2]))
-            raise MistakeError(f"after the same, {told} were done: evaluate greedily (evaluate.temperature=0)")
+            actions_text = " and ".join(map(repr, doing[:2]))
+            raise MistakeError(f"after the same, {actions_text} were done: evaluate greedily (evaluate.temperature=0)")
         did += doing
-        seen = {}
+        branches = {}
         for path, is_right in rest:
-            seen.setdefault(path[0][1], []).append((path[1:], is_right))
-    after = {what: grow(some) for what, some in sorted(seen.items())} if len(seen) > 1 else {}
+            branches.setdefault(path[0][1], []).append((path[1:], is_right))
+    after = {observation: grow(some) for observation, some in sorted(branches.items())} if len(branches) > 1 else {}
     return Choice(did=tuple(did), after=after, num=len(paths), num_right=sum(is_right for _, is_right in paths))
 
 
@@ -100,24 +103,24 @@ def tree_svg(tree: Choice, title: str) -> str:
 
 
 def draw(tree: Choice, left: float, top: float, parts: list[str]) -> tuple[float, float]:
-    """Add a tree's shapes; the middle of its box and where it ends below."""
+    """Add a tree's shapes; return the middle of its box and the lower end of the tree."""
     tall = LINE * len(tree.did) + 8
-    bottom, at, middles = top + tall, left, []
-    for what, choice in tree.after.items():
-        middle, end = draw(choice, at, top + tall + LEVEL, parts)
-        middles.append((middle, what))
-        at += sum(1 for _ in choice.leaves) * (BOX + GAP)
+    bottom, child_left, middles = top + tall, left, []
+    for action, choice in tree.after.items():
+        middle, end = draw(choice, child_left, top + tall + LEVEL, parts)
+        middles.append((middle, action))
+        child_left += sum(1 for _ in choice.leaves) * (BOX + GAP)
         bottom = max(bottom, end)
     mine = (middles[0][0] + middles[-1][0]) / 2 if middles else left + BOX / 2
-    for middle, what in middles:
+    for middle, action in middles:
         parts.append(f'<path d="M{mine:g} {top + tall}L{middle:g} {top + tall + LEVEL}" stroke="#888" fill="none"/>')
         parts.append(
-            f'<text x="{middle:g}" y="{top + tall + LEVEL - 6}" fill="#555">{escape(one_line(what, 16))}</text>'
+            f'<text x="{middle:g}" y="{top + tall + LEVEL - 6}" fill="#555">{escape(one_line(action, 16))}</text>'
         )
     fill = "#eef" if tree.after else "#dfd" if tree.num_right == tree.num else "#fdd"
     parts.append(
         f'<rect x="{mine - BOX / 2:g}" y="{top}" width="{BOX}" height="{tall}" rx="4" fill="{fill}" stroke="#444"/>'
     )
-    for line, what in enumerate(tree.did):
-        parts.append(f'<text x="{mine:g}" y="{top + LINE * (line + 1)}">{escape(one_line(what, 18))}</text>')
+    for line, action in enumerate(tree.did):
+        parts.append(f'<text x="{mine:g}" y="{top + LINE * (line + 1)}">{escape(one_line(action, 18))}</text>')
     return mine, bottom

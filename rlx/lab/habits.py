@@ -40,13 +40,17 @@ Decode = Callable[[Sequence[int]], str]
 
 def habits(episodes: Sequence[Trajectory], decode: Decode) -> dict[str, float]:
     """Means over episodes that were begun afresh; hallucinations over those of which the environment says some."""
-    own = [one for one in episodes if one.fork is None and one.status != "error"]
-    counted = [found["env/hallucinated"] for found in map(env_figures, own) if "env/hallucinated" in found]
+    fresh_episodes = [episode for episode in episodes if episode.fork is None and episode.status != "error"]
+    counted = [
+        env_metrics["env/hallucinated"]
+        for env_metrics in map(env_figures, fresh_episodes)
+        if "env/hallucinated" in env_metrics
+    ]
     return {
-        "interactions": mean(num_interactions(one) for one in own),
+        "interactions": mean(num_interactions(episode) for episode in fresh_episodes),
         **({"hallucinations": mean(counted)} if counted else {}),
-        "plannings": mean(num_plans(one, decode) for one in own),
-        "success": mean(one.success for one in own),
+        "plannings": mean(num_plans(episode, decode) for episode in fresh_episodes),
+        "success": mean(episode.success for episode in fresh_episodes),
     }
 
 
@@ -60,7 +64,7 @@ def num_plans(episode: Trajectory, decode: Decode) -> int:
 
 def lengths_of_right(episodes: Sequence[Trajectory]) -> list[int]:
     """Sampled tokens of each episode that succeeded (Figure 5)."""
-    return sorted(one.num_tokens for one in episodes if one.success and one.fork is None)
+    return sorted(episode.num_tokens for episode in episodes if episode.success and episode.fork is None)
 
 
 def lengths_svg(named: Mapping[str, Sequence[int]], num_bins: int = 30) -> str:

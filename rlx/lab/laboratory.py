@@ -115,7 +115,10 @@ def measure(algo: Algorithm, policy: Policy, tasks: Sequence[Task], *, tokens: i
     """Play rounds of all tasks until `tokens` tokens are sampled, and at least two; measure every turn's credit."""
     refuse_algorithm(algo)
     rules = [policy.env.rules(task) for task in tasks]
-    values = [exact_values(one, lambda state, one=one: policy.at(one, state)) for one in rules]  # type: ignore[misc]
+    values = [
+        exact_values(task_rules, lambda state, task_rules=task_rules: policy.at(task_rules, state))  # type: ignore[misc]
+        for task_rules in rules
+    ]
     words, turns, spent = Words(), list[Turn](), list[int]()
     engine = TableEngine(table=policy.table, words=words)
     while (engine.counts.num_sampled < tokens or len(spent) < 2) and len(spent) < MOST_ROUNDS:
@@ -131,8 +134,14 @@ def measure(algo: Algorithm, policy: Policy, tasks: Sequence[Task], *, tokens: i
         groups = rollout.sample(algo.sample, tasks)
         turns += judge(algo, policy.env, groups, values, len(spent))
         spent.append(engine.counts.num_sampled - before)
-    policies = [{s: policy.at(one, s) for s in found.v} for one, found in zip(rules, values, strict=True)]
-    texts = [{state: one.text(state) for state in found.v} for one, found in zip(rules, values, strict=True)]
+    policies = [
+        {s: policy.at(task_rules, s) for s in task_values.v}
+        for task_rules, task_values in zip(rules, values, strict=True)
+    ]
+    texts = [
+        {state: task_rules.text(state) for state in task_values.v}
+        for task_rules, task_values in zip(rules, values, strict=True)
+    ]
     return Measured(
         turns=turns, values=values, policies=policies, texts=texts, tokens=spent, num_turns=engine.num_turns
     )
@@ -150,21 +159,24 @@ def judge(
     algo: Algorithm, env: Bifurcation, groups: Sequence[Group], values: Sequence[Values[State]], number: int
 ) -> list[Turn]:
     """Return a row for each turn of a round, as credit sees it."""
-    failed = next((one for group in groups for one in group.trajectories if one.status == "error"), None)
+    failed = next((episode for group in groups for episode in group.trajectories if episode.status == "error"), None)
     if failed is not None:
         raise LaboratoryError(f"an episode of task {failed.task.id} failed: {failed.error:.200}")
-    walks = {(g, one.sample): walk(env, one) for g, group in enumerate(groups) for one in group.trajectories}
+    walks = {
+        (g, episode.sample): walk(env, episode) for g, group in enumerate(groups) for episode in group.trajectories
+    }
     table = list(decisions(groups))
-    seen = rows(groups, collate(groups))
+    credit_rows = rows(groups, collate(groups))
     if algo.critic is not None:
-        seen = with_exact_values(seen, table, walks, values)
-    credited = algo.credit(seen)
-    copies = spread(credited.multiplicity, seen.num_tokens)
+        credit_rows = with_exact_values(credit_rows, table, walks, values)
+    credited = algo.credit(credit_rows)
+    copies = spread(credited.multiplicity, credit_rows.num_tokens)
     return [
         replace(
-            row_of(d, walks[d.group, d.episode.sample][d.turn], env, values[d.group], given, number), copies=mean(num)
+            row_of(d, walks[d.group, d.episode.sample][d.turn], env, values[d.group], token_advantages, number),
+            copies=mean(num),
         )
-        for d, given, num in zip(table, tokens_of(credited, seen.num_tokens), copies, strict=True)
+        for d, token_advantages, num in zip(table, tokens_of(credited, credit_rows.num_tokens), copies, strict=True)
     ]
 
 
@@ -174,31 +186,35 @@ def mean(copies: Sequence[float]) -> float:
     return sum(trained) / len(trained) if trained else 0.0
 
 
-def walk(env: Bifurcation, one: Trajectory) -> list[tuple[State, str]]:
+def walk(env: Bifurcation, trajectory: Trajectory) -> list[tuple[State, str]]:
     """Return the true state of each turn, which the agent may not see, and the name of the action taken there."""
-    episode, found = env.start(one.task), []
-    for turn in one.turns:
+    episode, steps = env.start(trajectory.task), []
+    for turn in trajectory.turns:
         assert episode.state is not None
-        found.append((episode.state, turn.action.name if turn.action.kind == "act" else INVALID))
+        steps.append((episode.state, turn.action.name if turn.action.kind == "act" else INVALID))
         episode.set_luck(turn.luck)
         episode.step(turn.action)
-    return found
+    return steps
 
 
 Walks = Mapping[tuple[int, int], Sequence[tuple[State, str]]]
 
 
-def with_exact_values(seen: Rows, table: Sequence[Decision], walks: Walks, values: Sequence[Values[State]]) -> Rows:
+def with_exact_values(
+    credit_rows: Rows, table: Sequence[Decision], walks: Walks, values: Sequence[Values[State]]
+) -> Rows:
     """Return the rows with the values of a perfect critic: V of the state before a turn, and of the state after it."""
 
     def value(d: Decision, turn: int) -> float:
-        own = walks[d.group, d.episode.sample]
-        return values[d.group].v[own[turn][0]] if turn < len(own) else 0.0
+        steps = walks[d.group, d.episode.sample]
+        return values[d.group].v[steps[turn][0]] if turn < len(steps) else 0.0
 
     return replace(
-        seen,
-        value=tuple((value(d, d.turn),) * num for d, num in zip(table, seen.num_tokens, strict=True)),
-        value_after=tuple(value(d, d.turn + 1) if num else nan for d, num in zip(table, seen.num_tokens, strict=True)),
+        credit_rows,
+        value=tuple((value(d, d.turn),) * num for d, num in zip(table, credit_rows.num_tokens, strict=True)),
+        value_after=tuple(
+            value(d, d.turn + 1) if num else nan for d, num in zip(table, credit_rows.num_tokens, strict=True)
+        ),
     )
 
 
@@ -206,31 +222,31 @@ def tokens_of(credited: Credited, num_tokens: Sequence[int]) -> list[list[float 
     """Return the advantage of each token of each row; None where it is not trained."""
     worth, keep = spread(credited.advantage, num_tokens), spread(credited.keep, num_tokens)
     return [
-        [a if k else None for a, k in zip(advantages, kept, strict=True)]
-        for advantages, kept in zip(worth, keep, strict=True)
+        [a if k else None for a, k in zip(advantages, token_keep, strict=True)]
+        for advantages, token_keep in zip(worth, keep, strict=True)
     ]
 
 
 def spread(column: PerRow | PerToken | None, num_tokens: Sequence[int]) -> list[list[float]]:
-    """Return a column of credit by tokens; ones where it is None."""
+    """Return a column of credit by tokens; each value is 1 if the column is None."""
     if column is None:
         return [[1.0] * num for num in num_tokens]
     if isinstance(column, PerToken):
-        return [list(map(float, own)) for own in column.values]
+        return [list(map(float, token_values)) for token_values in column.values]
     plain: Any = column.values
-    return [[float(one)] * num for one, num in zip(plain, num_tokens, strict=True)]
+    return [[float(number)] * num for number, num in zip(plain, num_tokens, strict=True)]
 
 
 def row_of(
     d: Decision,
-    taken: tuple[State, str],
+    state_action: tuple[State, str],
     env: Bifurcation,
     values: Values[State],
-    given: Sequence[float | None],
+    advantages: Sequence[float | None],
     number: int,
 ) -> Turn:
-    state, action = taken
-    trained = [one for one in given if one is not None]
+    state, action = state_action
+    trained = [advantage for advantage in advantages if advantage is not None]
     return Turn(
         task=d.group,
         round=number,
@@ -240,6 +256,6 @@ def row_of(
         truth=values.advantage(state, action),
         estimate=sum(trained) / len(trained) if trained else 0.0,
         num_trained=len(trained),
-        num_zero=sum(one == 0 for one in trained),
+        num_zero=sum(advantage == 0 for advantage in trained),
         num_tokens=len(d.sampled_turn.completion.token_ids) - num_prefix(d),
     )

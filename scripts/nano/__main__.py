@@ -1,4 +1,4 @@
-"""Build the embedded model again, in hours of a core or two (`--processes 2`); cut off, it goes on where it was."""
+"""Build the embedded model again, in hours of a core or two (`--processes 2`); an interrupted build resumes."""
 
 from __future__ import annotations
 

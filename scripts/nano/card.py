@@ -51,18 +51,18 @@ class LessonScore:
 def held_out_documents(lesson: Lesson, size: int, num: int) -> list[Document]:
     """Distinct documents about items that training never drew, as far as the lesson has so many."""
     rng = Random(f"card:{lesson.name}:{size}")
-    found: dict[str, Document] = {}
+    documents: dict[str, Document] = {}
     for _ in range(80 * num):
         document = lesson.draw(rng, size)
         if is_held_out(document):
-            found.setdefault("".join(segment.text for segment in document), document)
-        if len(found) == num:
+            documents.setdefault("".join(segment.text for segment in document), document)
+        if len(documents) == num:
             break
-    return list(found.values())
+    return list(documents.values())
 
 
 def held_out_by_size(lesson: Lesson, num: int) -> dict[int, list[Document]]:
-    """Draw documents as training does: each size as often as the lesson lists it."""
+    """Draw documents as training does: the lesson's list of sizes gives the frequency of each size."""
     each = ceil(num / len(lesson.sizes))
     return {s: held_out_documents(lesson, s, each * lesson.sizes.count(s)) for s in sorted(set(lesson.sizes))}
 
@@ -77,12 +77,12 @@ def are_right(model: nn.Module, examples: Sequence[Example], dtype: torch.dtype 
     Exactly then greedy decoding writes these answers."""
     row = pack(examples, device_of(model))
     wrong = ((predict(model, row, dtype) != row.targets) & (row.weights >= ANSWER)).tolist()
-    found, start = [], 0
+    flags, start = [], 0
     for num, length in row.blocks:
         for index in range(num):
-            found.append(not any(wrong[start + index * length : start + (index + 1) * length]))
+            flags.append(not any(wrong[start + index * length : start + (index + 1) * length]))
         start += num * length
-    return found
+    return flags
 
 
 def score(
@@ -95,9 +95,9 @@ def score(
 
 def score_lesson(model: nn.Module, tokenizer: Tokenizer, skill: str, lesson: Lesson, num: int) -> LessonScore:
     sizes = held_out_by_size(lesson, num).items()
-    right, asked = score(model, tokenizer, held_out_documents(lesson, lesson.harder, num))
+    right, num_answers = score(model, tokenizer, held_out_documents(lesson, lesson.harder, num))
     by_size = {size: score(model, tokenizer, documents) for size, documents in sizes if documents}
-    return LessonScore(skill=skill, lesson=lesson.name, by_size=by_size, harder=right / max(1, asked))
+    return LessonScore(skill=skill, lesson=lesson.name, by_size=by_size, harder=right / max(1, num_answers))
 
 
 def score_lessons(model: nn.Module, tokenizer: Tokenizer, num: int = 300) -> list[LessonScore]:
@@ -114,18 +114,18 @@ def progress_documents(num: int) -> dict[str, list[Document]]:
 
 def score_quickly(model: nn.Module, tokenizer: Tokenizer, num: int = 40) -> dict[str, float]:
     """Score each lesson on a few items of the trained sizes."""
-    found = {}
+    shares = {}
     for name, documents in progress_documents(num).items():
-        right, asked = score(model, tokenizer, documents, torch.bfloat16)
-        found[name] = round(right / max(1, asked), 3)
-    return found
+        right, num_answers = score(model, tokenizer, documents, torch.bfloat16)
+        shares[name] = round(right / max(1, num_answers), 3)
+    return shares
 
 
 def mean_by_skill(scores: Mapping[str, float]) -> dict[str, float]:
-    found = {}
+    means = {}
     for name, skill in SKILLS.items():
-        found[name] = sum(scores[lesson.name] for lesson in skill.lessons) / len(skill.lessons)
-    return found
+        means[name] = sum(scores[lesson.name] for lesson in skill.lessons) / len(skill.lessons)
+    return means
 
 
 def expert_examples(tokenizer: Tokenizer, num: int) -> list[Example]:
@@ -142,8 +142,8 @@ def score_verdicts(model: nn.Module, tokenizer: Tokenizer, examples: Sequence[Ex
         device=device_of(model),
     )
     row = pack(examples, device_of(model))
-    asked = torch.isin(row.targets, verdicts) & (row.weights > ANSWER)
-    right = (predict(model, row, torch.float32) == row.targets)[asked]
+    is_verdict = torch.isin(row.targets, verdicts) & (row.weights > ANSWER)
+    right = (predict(model, row, torch.float32) == row.targets)[is_verdict]
     return len(right), right.float().mean().item()
 
 
@@ -160,8 +160,8 @@ def describe_data(trace_share: float) -> str:
     for name, skill in SKILLS.items():
         lesson = skill.lessons[0]
         text = "".join(segment.text for segment in lesson.draw(Random(7), lesson.sizes[-1]))
-        shown = text.replace("\n", " ⏎ ").replace("|", "\\|")
-        lines.append(f"| {name} | {skill.share * (1 - trace_share):.0%} | `{shown}` |")
+        example = text.replace("\n", " ⏎ ").replace("|", "\\|")
+        lines.append(f"| {name} | {skill.share * (1 - trace_share):.0%} | `{example}` |")
     return "\n".join(["| text | share of tokens | such as |", "|---|---|---|", *lines])
 
 
@@ -181,14 +181,16 @@ def describe_sizes(score: LessonScore) -> str:
 def describe_progress(progress: Sequence[Mapping[str, Any]], scores: Sequence[LessonScore], num: int = 8) -> str:
     """The share right by tokens: the mean of every skill, and each lesson that ended below GOOD."""
     names = {score.lesson for score in scores}
-    known = [at for at in progress if isinstance(at.get("lessons"), dict) and at["lessons"].keys() >= names]
-    shown = known[::-1][:: max(1, ceil(len(known) / num))][::-1]
+    complete = [
+        entry for entry in progress if isinstance(entry.get("lessons"), dict) and entry["lessons"].keys() >= names
+    ]
+    entries = complete[::-1][:: max(1, ceil(len(complete) / num))][::-1]
     missed = [s.lesson for s in scores if s.accuracy < GOOD]
-    rows = {name: [mean_by_skill(at["lessons"])[name] for at in shown] for name in SKILLS}
-    rows |= {name: [at["lessons"][name] for at in shown] for name in missed}
-    head = "".join(f" {at['tokens'] / 1e6:.0f}M |" for at in shown)
+    rows = {name: [mean_by_skill(entry["lessons"])[name] for entry in entries] for name in SKILLS}
+    rows |= {name: [entry["lessons"][name] for entry in entries] for name in missed}
+    head = "".join(f" {entry['tokens'] / 1e6:.0f}M |" for entry in entries)
     lines = [f"| {name} |" + "".join(f" {share:.0%} |" for share in shares) for name, shares in rows.items()]
-    return "\n".join([f"| after tokens |{head}", "|---|" + "---|" * len(shown), *lines])
+    return "\n".join([f"| after tokens |{head}", "|---|" + "---|" * len(entries), *lines])
 
 
 def write_card(folder: Path, model: nn.Module, tokenizer: Tokenizer, facts: dict[str, Any]) -> None:

@@ -65,43 +65,43 @@ def save_checkpoint(
     model: nn.Module,
     optimizers: Sequence[torch.optim.Optimizer],
     progress: Mapping[str, float],
-    made_by: Mapping[str, Any],
+    origin: Mapping[str, Any],
 ) -> None:
-    """One file, written aside and renamed, so that a kill leaves the one before; with all that it was made by."""
+    """Write a checkpoint with its origin to one file, aside and then renamed: a kill leaves the previous file."""
     tensors = {f"model.{name}": value.detach() for name, value in model.named_parameters()}
     tensors |= {f"optimizer.{name}": value for name, value in flatten_state(optimizers).items()}
     aside = folder / f"{NAME}.aside"
     try:
-        save_file(tensors, aside, metadata={"progress": json.dumps(progress), "made_by": json.dumps(made_by)})
+        save_file(tensors, aside, metadata={"progress": json.dumps(progress), "made_by": json.dumps(origin)})
     except SafetensorError as error:
         raise ModelError(f"{aside} cannot be written: {error}") from None
     os.replace(aside, folder / NAME)
 
 
-def require_fitting(folder: Path, model: nn.Module, made_by: Mapping[str, Any]) -> None:
-    """A checkpoint in the folder, if there is one, can be read, is of a model of this shape, and was made by the same:
-    what goes on with another recipe is a model of neither."""
+def require_fitting(folder: Path, model: nn.Module, origin: Mapping[str, Any]) -> None:
+    """Require that a checkpoint in the folder, if any, is readable, and has this model's shape and the same origin. A
+    checkpoint that continues with another recipe is a model of neither recipe."""
     path = folder / NAME
     if not path.exists():
         return
     try:
-        saved, told = read_head(path)
+        saved, saved_origin = read_head(path)
     except (OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ModelError(f"{path} cannot be read ({type(error).__name__}): remove it to begin anew") from None
     if saved != {f"model.{name}": list(value.shape) for name, value in model.named_parameters()}:
         raise ModelError(f"{path}: of a model of another shape; {REMEDY}")
-    for name in (name for name in told if told[name] != made_by.get(name)):
-        raise ModelError(f"{path}: made by {name}={told[name]}, not {made_by.get(name)}; {REMEDY}")
+    for name in (name for name in saved_origin if saved_origin[name] != origin.get(name)):
+        raise ModelError(f"{path}: made by {name}={saved_origin[name]}, not {origin.get(name)}; {REMEDY}")
 
 
 def read_head(path: Path) -> tuple[dict[str, list[int]], dict[str, Any]]:
-    """Shapes of the model's tensors, and what it was made by: nothing where it is not told."""
+    """Return the shapes of the model's tensors, and the origin of the model: empty in a file without one."""
     with safe_open(path, "pt") as file:
         saved = {name: file.get_slice(name).get_shape() for name in file.keys() if name.startswith("model.")}  # noqa: SIM118
-        told = file.metadata()
-    if not json.loads(told["progress"]).keys() >= {"step", "tokens", "seconds"}:
+        metadata = file.metadata()
+    if not json.loads(metadata["progress"]).keys() >= {"step", "tokens", "seconds"}:
         raise ValueError("no progress")
-    return saved, dict(json.loads(told.get("made_by", "{}")))
+    return saved, dict(json.loads(metadata.get("made_by", "{}")))
 
 
 def load_checkpoint(folder: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, float]:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 def orthogonalise(matrices: Tensor) -> Tensor:
     """Newton-Schulz towards the nearest orthogonal matrix, for a stack of equal shapes, with Muon's coefficients.
 
-    In bfloat16, as its author has it: what it finds is rough in any case.
+    The precision is bfloat16, as in the author's code: the result is approximate in any case.
     """
     tall = matrices.size(-2) > matrices.size(-1)
     x = matrices.mT if tall else matrices
@@ -24,7 +24,7 @@ def orthogonalise(matrices: Tensor) -> Tensor:
 
 
 class Muon(torch.optim.Optimizer):
-    """Nesterov momentum, orthogonalised; one group per shape so that each is one batched product."""
+    """Nesterov momentum, orthogonalised; one group per shape, for one batched product per shape."""
 
     def __init__(self, parameters: Sequence[nn.Parameter], lr: float, momentum: float = 0.95) -> None:
         shapes = sorted({tuple(p.shape) for p in parameters})

@@ -100,10 +100,10 @@ class Rotated(torch.autograd.Function):
 
 
 def turn(x_N3HD: Tensor, cosines: Tensor, sines: Tensor, way: int) -> Tensor:
-    found = x_N3HD * cosines
+    turned = x_N3HD * cosines
     first, second = x_N3HD[:, :2].chunk(2, -1)
-    found[:, :2].addcmul_(torch.cat((second, first), -1), sines, value=way)
-    return found
+    turned[:, :2].addcmul_(torch.cat((second, first), -1), sines, value=way)
+    return turned
 
 
 class Normed(torch.autograd.Function):
@@ -112,16 +112,16 @@ class Normed(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x_NW: Tensor, epsilon: float, dtype: torch.dtype) -> Tensor:
         scale = (torch.linalg.vector_norm(x_NW, dim=-1, keepdim=True).square() / x_NW.size(-1) + epsilon).rsqrt()
-        found = torch.empty_like(x_NW, dtype=dtype)
-        torch.mul(x_NW, scale, out=found)
-        ctx.save_for_backward(found, scale)
-        return found
+        normed = torch.empty_like(x_NW, dtype=dtype)
+        torch.mul(x_NW, scale, out=normed)
+        ctx.save_for_backward(normed, scale)
+        return normed
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        found, scale = ctx.saved_tensors
-        along = (grads[0] * found).sum(-1, keepdim=True, dtype=torch.float32) / found.size(-1)
-        return grads[0] * scale - found * (scale * along).to(found.dtype), None, None
+        normed, scale = ctx.saved_tensors
+        along = (grads[0] * normed).sum(-1, keepdim=True, dtype=torch.float32) / normed.size(-1)
+        return grads[0] * scale - normed * (scale * along).to(normed.dtype), None, None
 
 
 class Gated(torch.autograd.Function):
@@ -138,10 +138,10 @@ class Gated(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
         x, opened = ctx.saved_tensors
         gate, up = x.chunk(2, -1)
-        found = torch.empty_like(x)
-        torch.mul(grads[0], opened, out=found[:, up.size(-1) :])
-        torch.ops.aten.silu_backward(grads[0] * up, gate, grad_input=found[:, : up.size(-1)])
-        return found
+        grad = torch.empty_like(x)
+        torch.mul(grads[0], opened, out=grad[:, up.size(-1) :])
+        torch.ops.aten.silu_backward(grads[0] * up, gate, grad_input=grad[:, : up.size(-1)])
+        return grad
 
 
 def attend(qkv_N3HD: Tensor, row: PackedRow) -> Tensor:
@@ -160,13 +160,13 @@ def attend_at_once(qkv_N3HD: Tensor, places_N: Tensor) -> Tensor:
 
 def attend_by_block(qkv_N3HD: Tensor, blocks: Sequence[tuple[int, int]]) -> Tensor:
     size = qkv_N3HD.size(-1)
-    found = []
+    outputs = []
     for (num, length), part in zip(blocks, qkv_N3HD.split([num * length for num, length in blocks]), strict=True):
         q, k, v = part.view(num, length, 3, -1, size).permute(2, 0, 3, 1, 4).flatten(1, 2)
         mask = torch.full((length, length), -1e4, dtype=q.dtype, device=q.device).triu(1)
         scores = torch.baddbmm(mask, q, k.mT, alpha=size**-0.5).softmax(-1)
-        found.append((scores @ v).view(num, -1, length, size).transpose(1, 2).reshape(num * length, -1))
-    return torch.cat(found)
+        outputs.append((scores @ v).view(num, -1, length, size).transpose(1, 2).reshape(num * length, -1))
+    return torch.cat(outputs)
 
 
 class WeightedCrossEntropy(torch.autograd.Function):
@@ -203,8 +203,8 @@ def read(model: Any, row: PackedRow, dtype: torch.dtype = torch.bfloat16) -> Ten
         weight = torch.cat((maps.q_proj.weight, maps.k_proj.weight, maps.v_proj.weight)) * layer.input_layernorm.weight
         bias = torch.cat((maps.q_proj.bias, maps.k_proj.bias, maps.v_proj.bias))
         qkv = F.linear(Normed.apply(x, epsilon, dtype), weight.to(dtype), bias.to(dtype)).view(-1, 3, heads, size)
-        seen = attend(Rotated.apply(qkv, cosines, sines), row)
-        x = x + F.linear(seen, maps.o_proj.weight.to(dtype))
+        attended = attend(Rotated.apply(qkv, cosines, sines), row)
+        x = x + F.linear(attended, maps.o_proj.weight.to(dtype))
         weight = torch.cat((layer.mlp.gate_proj.weight, layer.mlp.up_proj.weight))
         weight = (weight * layer.post_attention_layernorm.weight).to(dtype)
         x = x + F.linear(
@@ -220,10 +220,10 @@ def name_tokens(model: Any, dtype: torch.dtype) -> Tensor:
 
 def weigh_loss(model: nn.Module, row: PackedRow, dtype: torch.dtype = torch.bfloat16) -> Tensor:
     """The weighted sum of next-token cross-entropies."""
-    found: Tensor = WeightedCrossEntropy.apply(
+    loss: Tensor = WeightedCrossEntropy.apply(
         read(model, row, dtype), name_tokens(model, dtype), row.targets, row.weights
     )
-    return found
+    return loss
 
 
 @torch.no_grad()

@@ -102,20 +102,22 @@ def take_step(training: Training, gradient: Tensor, step: int) -> None:
 
 
 def prepare_tokenizer(folder: Path, recipe: NanoRecipe) -> Tokenizer:
-    """The one that is shipped, which stays as it is however lessons change, since models and stored runs speak by it;
-    trained where there is none."""
+    """Return the shipped tokenizer, or train a tokenizer if none is shipped. The shipped tokenizer stays the same when
+    lessons change, because models and stored runs use it."""
     path = folder / "tokenizer" / "tokenizer.json"
     if not path.exists():
-        given = SHIPPED / "tokenizer.json"
+        shipped_file = SHIPPED / "tokenizer.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_aside(path, given.read_text(encoding="utf-8") if given.exists() else make_tokenizer(recipe).to_str())
+        write_aside(
+            path, shipped_file.read_text(encoding="utf-8") if shipped_file.exists() else make_tokenizer(recipe).to_str()
+        )
     try:
-        found = Tokenizer.from_file(str(path))
+        tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the package has no other kind
         raise ModelError(f"{path} cannot be read ({one_line(str(error), 100)}): remove it to begin anew") from None
-    if found.token_to_id(END) is None or found.get_vocab_size() > VOCABULARY:
+    if tokenizer.token_to_id(END) is None or tokenizer.get_vocab_size() > VOCABULARY:
         raise ModelError(f"{path} is not nano's tokenizer, of {VOCABULARY} tokens with {END}: remove it to begin anew")
-    return found
+    return tokenizer
 
 
 def made_by(recipe: NanoRecipe, tokenizer: Tokenizer) -> dict[str, object]:
@@ -137,8 +139,10 @@ def say_needs(training: Training, progress: Mapping[str, float], processes: int)
         take_gradient(training, draw_text(training.corpus, order_text(recipe, step, 0))).cpu()
     seconds = (time.monotonic() - began) * SHARDS / processes * (recipe.steps - step)
     sizes = f"{recipe.steps} steps of {recipe.tokens_per_step} tokens, {step} of them done"
-    told = f"about {timedelta(seconds=round(seconds))} more on {processes} of this machine's cores"
-    print(*hang("", f"{sizes}: {told}, and a minute or two each time its skills are measured"), sep="\n", flush=True)
+    time_left = f"about {timedelta(seconds=round(seconds))} more on {processes} of this machine's cores"
+    print(
+        *hang("", f"{sizes}: {time_left}, and a minute or two each time its skills are measured"), sep="\n", flush=True
+    )
 
 
 def show_progress(folder: Path, training: Training, facts: Mapping[str, float]) -> None:
@@ -148,9 +152,9 @@ def show_progress(folder: Path, training: Training, facts: Mapping[str, float]) 
     steps, step = training.recipe.steps, int(facts["step"])
     lessons = score_quickly(training.model, training.corpus.tokenizer)
     left = timedelta(seconds=round(facts["seconds"] / step * (steps - step)))
-    told = " ".join(f"{name} {share:.0%}" for name, share in mean_by_skill(lessons).items())
+    shares = " ".join(f"{name} {share:.0%}" for name, share in mean_by_skill(lessons).items())
     text = f"step {step} of {steps}, {facts['tokens'] / 1e6:.1f}M tokens, loss {facts['loss']:.3f}"
-    print(*hang("", f"{text}, {told}, {left} left"), sep="\n", flush=True)
+    print(*hang("", f"{text}, {shares}, {left} left"), sep="\n", flush=True)
     with (folder / "skills.jsonl").open("a") as file:
         file.write(json.dumps({**facts, "lessons": lessons}) + "\n")
 
@@ -206,8 +210,8 @@ def run_steps(
     steps, shards = range(int(progress["step"]), training.recipe.steps), shards_of(rank, processes)
     texts = draw_all(training.corpus, (order_text(training.recipe, t, s) for t in steps for s in shards), drawers)
     for step in steps:
-        own = [take_gradient(training, next(texts)) for _ in shards]
-        mean = mean_of_shards(own, processes)
+        gradients = [take_gradient(training, next(texts)) for _ in shards]
+        mean = mean_of_shards(gradients, processes)
         take_step(training, mean[:-2], step)
         loss, num = mean[-2:].tolist()
         if not isfinite(loss):
@@ -271,9 +275,9 @@ def check_means(processes: int, drawers: int, device: str) -> None:
     within(0, MOST_DRAWERS, drawers=drawers)
     if drawers and processes > 1:
         refuse("drawers", drawers, "0 beside --processes 2, each of which draws its own text")
-    known = ("cpu", *(["cuda"] if torch.cuda.is_available() else []))
-    if device not in known:
-        refuse("device", device, f"one of {', '.join(known)} on this machine")
+    devices = ("cpu", *(["cuda"] if torch.cuda.is_available() else []))
+    if device not in devices:
+        refuse("device", device, f"one of {', '.join(devices)} on this machine")
 
 
 def check_folders(work: Path, out: Path, recipe: NanoRecipe) -> None:

@@ -1,4 +1,4 @@
-"""Settings that determine nano's weights: its shape, its optimisers with their rates, and its text."""
+"""Settings that determine nano's weights: shape, optimisers with their rates, and text."""
 
 from __future__ import annotations
 

@@ -19,9 +19,9 @@ def shards_of(rank: int, processes: int) -> range:
 
 def flatten_gradients(model: nn.Module) -> Tensor:
     """All gradients in a row, taken from the model."""
-    found = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+    gradients = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
     model.zero_grad(set_to_none=True)
-    return found
+    return gradients
 
 
 def spread_gradients(model: nn.Module, row: Tensor) -> None:
@@ -30,14 +30,14 @@ def spread_gradients(model: nn.Module, row: Tensor) -> None:
         parameter.grad = part.view_as(parameter)
 
 
-def mean_of_shards(own: list[Tensor], processes: int) -> Tensor:
+def mean_of_shards(gradients: list[Tensor], processes: int) -> Tensor:
     """Over all shards, from those of each process; with two processes each has one."""
     if processes > 1:
-        (mine,) = own
-        own = [torch.empty_like(mine) for _ in range(SHARDS)]
-        distributed.all_gather(own, mine)
-    total = own[0]
-    for other in own[1:]:
+        (mine,) = gradients
+        gradients = [torch.empty_like(mine) for _ in range(SHARDS)]
+        distributed.all_gather(gradients, mine)
+    total = gradients[0]
+    for other in gradients[1:]:
         total = total + other
     return total / SHARDS
 

@@ -81,12 +81,12 @@ def train_tokenizer(texts: Iterable[str]) -> Tokenizer:
     """
     pieces = [piece for text in (*([*PROMPTS] * EMPHASIS), *texts) for piece in cut_text(text)]
     size = VOCABULARY - len(atomic_tokens()) - len(atomic_words())
-    found, before = merge_pieces(pieces, size), 0
-    while before < found.get_vocab_size() < VOCABULARY:
-        before = found.get_vocab_size()
+    tokenizer, before = merge_pieces(pieces, size), 0
+    while before < tokenizer.get_vocab_size() < VOCABULARY:
+        before = tokenizer.get_vocab_size()
         size += VOCABULARY - before
-        found = merge_pieces(pieces, size)
-    return found
+        tokenizer = merge_pieces(pieces, size)
+    return tokenizer
 
 
 def merge_pieces(pieces: Sequence[str], size: int) -> Tokenizer:
@@ -114,9 +114,9 @@ def merge_pieces(pieces: Sequence[str], size: int) -> Tokenizer:
 
 
 def end_id(tokenizer: Tokenizer) -> int:
-    found = tokenizer.token_to_id(END)
-    assert found is not None
-    return found
+    token_id = tokenizer.token_to_id(END)
+    assert token_id is not None
+    return token_id
 
 
 def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:

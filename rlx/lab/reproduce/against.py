@@ -19,21 +19,21 @@ def find_paper(name: str) -> Paper:
     """Return the published figures of a reproduction, the settings of a paper's preset, or both under one name."""
     if name.endswith(".yaml"):
         return paper_of(Path(name).stem, read_reproduction(Path(name)))
-    known = {file.stem: file for file in sorted(shipped_folder("scripts/reproduce").glob("*.yaml"))}
+    files = {file.stem: file for file in sorted(shipped_folder("scripts/reproduce").glob("*.yaml"))}
     presets = read_presets()
-    if name not in known and name not in presets:
-        raise ConfigError(f"--against {name!r:.60}: there is no such paper{near(name, [*known, *presets])}")
-    what = read_reproduction(known[name]) if name in known else None
-    return paper_of(name, what, presets.get(name, {}))
+    if name not in files and name not in presets:
+        raise ConfigError(f"--against {name!r:.60}: there is no such paper{near(name, [*files, *presets])}")
+    reproduction = read_reproduction(files[name]) if name in files else None
+    return paper_of(name, reproduction, presets.get(name, {}))
 
 
-def paper_of(name: str, what: Reproduction | None, preset: Mapping[str, Any] = {}) -> Paper:
+def paper_of(name: str, reproduction: Reproduction | None, preset: Mapping[str, Any] = {}) -> Paper:
     """Return the values of a reproduction, a preset or both."""
     settings = tuple(map(setting_of, preset.get("rows", ())))
-    if what is None:
+    if reproduction is None:
         return Paper(name=name, source=str(preset["title"]), settings=settings)
-    source = f"{what.source}. {what.setting}" if what.setting else what.source
-    return Paper(name=name, source=source, rows=what.rows, published=what.published, settings=settings)
+    source = f"{reproduction.source}. {reproduction.setting}" if reproduction.setting else reproduction.source
+    return Paper(name=name, source=source, rows=reproduction.rows, published=reproduction.published, settings=settings)
 
 
 def setting_of(row: Sequence[Any]) -> PaperSetting:

@@ -39,14 +39,14 @@ class Arm:
 
 
 def in_order(runs: Mapping[str, Arm]) -> list[str]:
-    """Their names, those that others wait for first; ValueError where they wait for each other."""
-    found: list[str] = []
-    while len(found) < len(runs):
-        free = [name for name, arm in runs.items() if name not in found and set(arm.waits_for) <= set(found)]
+    """Return the names of the runs in an order that respects `waits_for`; ValueError for a cycle."""
+    ordered: list[str] = []
+    while len(ordered) < len(runs):
+        free = [name for name, arm in runs.items() if name not in ordered and set(arm.waits_for) <= set(ordered)]
         if not free:
-            raise ValueError(f"{', '.join(name for name in runs if name not in found)} wait for each other")
-        found += free
-    return found
+            raise ValueError(f"{', '.join(name for name in runs if name not in ordered)} wait for each other")
+        ordered += free
+    return ordered
 
 
 WORDS = many(STRING).unless(())

@@ -1,7 +1,7 @@
 """`rlx reproduce NAME`: a paper's result from its file in scripts/reproduce/: every run, in order, and the report.
 
-A run is `rlx train` here or, with hydra/launcher=slurm among the words, in a job of its own. It goes on where it was
-cut off, and one that is finished is not begun.
+A run is `rlx train` here or, with hydra/launcher=slurm among the words, in a job of its own. An interrupted run
+resumes, and a finished run is skipped.
 """
 
 from __future__ import annotations
@@ -70,111 +70,121 @@ ANSWERS = (BANDS, CLAIMS)
 
 
 def find_reproduction(name: str) -> Path:
-    """A file of one's own, or one of those that rlx ships."""
+    """Return the path of a user's file, or of a file that rlx ships."""
     if name.endswith(".yaml"):
         return Path(name)
-    known = {file.stem: file for file in sorted(shipped_folder("scripts/reproduce").glob("*.yaml"))}
-    if name not in known:
-        raise ConfigError(f"there is no reproduction {name!r}{near(name, known)}, or FILE.yaml of your own")
-    return known[name]
+    files = {file.stem: file for file in sorted(shipped_folder("scripts/reproduce").glob("*.yaml"))}
+    if name not in files:
+        raise ConfigError(f"there is no reproduction {name!r}{near(name, files)}, or FILE.yaml of your own")
+    return files[name]
 
 
 def reproduce(
     name: str, words: Sequence[str], *, seeds: int | None, jobs: int, folder: Path | None, plan: bool
 ) -> bool:
-    """Say what it takes, and do it; return whether no band or claim is contradicted."""
+    """Print the memory and time estimates, play the runs and write the report. Return whether no band or claim is
+    contradicted."""
     file = find_reproduction(name)
-    what, screen = read_reproduction(file), Screen()
+    reproduction, screen = read_reproduction(file), Screen()
     folder = (folder or Path("outputs") / f"reproduce-{file.stem}").absolute()
     for word in words:
         refuse_word(word)
-    members = members_of(what, folder, seeds or what.seeds, words)
-    built = {one.arm: build_run(compose(one.words), one.folder) for one in members if one.seed == 0}
-    check_stages(file, what, built)
-    check_report(file, what, built)
-    check_pictures(file, what, built)
-    check_measured(file, what, built)
-    shared = shares_of(what, members, built)
-    for line in describe(what, {member: built[member.arm] for member in members}, jobs, shared):
+    members = members_of(reproduction, folder, seeds or reproduction.seeds, words)
+    built = {member.arm: build_run(compose(member.words), member.folder) for member in members if member.seed == 0}
+    check_stages(file, reproduction, built)
+    check_report(file, reproduction, built)
+    check_pictures(file, reproduction, built)
+    check_measured(file, reproduction, built)
+    shared = shares_of(reproduction, members, built)
+    for line in describe(reproduction, {member: built[member.arm] for member in members}, jobs, shared):
         screen.say(line)
     if plan:
         return True
     if os.path.lexists(folder / RESULTS) and not any(member.folder.exists() for member in members):
         raise ConfigError(f"--folder {folder}: its {RESULTS} is of something else: choose another folder")
     with hold_folder(folder, "choose another --folder"):
-        words_of, check = partial(all_words_of, what, folders_of(members)), partial(check_metrics, file, what)
+        words_of, check = (
+            partial(all_words_of, reproduction, folders_of(members)),
+            partial(check_metrics, file, reproduction),
+        )
         play_all(members, words_of, jobs, screen, shared, check)
-    more = measure_more(what, built, folders_of(members), folder, screen.say)
-    return report(file.stem, what, members, folder, screen, more)
+    more = measure_more(reproduction, built, folders_of(members), folder, screen.say)
+    return report(file.stem, reproduction, members, folder, screen, more)
 
 
-def check_stages(file: Path, what: Reproduction, runs: Mapping[str, Run]) -> None:
-    """Refuse a run that goes on from another and would be shown first what that one has been shown."""
-    for name, arm in what.runs.items():
+def check_stages(file: Path, reproduction: Reproduction, runs: Mapping[str, Run]) -> None:
+    """Refuse a run that both goes on from another run and has a warm start."""
+    for name, arm in reproduction.runs.items():
         if arm.goes_on_from and runs[name].warm_start.algo is not None:
             raise ReproductionError(
                 f"{file}: {name} goes on from {arm.goes_on_from}, and has a warm start too: add warm_start=none"
             )
 
 
-def all_words_of(what: Reproduction, runs: Runs, member: Member) -> tuple[str, ...]:
-    """A run's, with what depends on others: its length, and the model that it goes on from."""
-    before = what.runs[member.arm].goes_on_from
+def all_words_of(reproduction: Reproduction, runs: Runs, member: Member) -> tuple[str, ...]:
+    """Return a run's words with those that depend on other runs: number of steps, and path of the first model."""
+    before = reproduction.runs[member.arm].goes_on_from
     begins = [f"model.path={spell(str(last_checkpoint(runs[before][member.seed])))}"] if before else []
-    return (*words_of(what, member, runs), *begins)
+    return (*words_of(reproduction, member, runs), *begins)
 
 
-def check_report(file: Path, what: Reproduction, runs: Mapping[str, Run]) -> None:
+def check_report(file: Path, reproduction: Reproduction, runs: Mapping[str, Run]) -> None:
     """Refuse a report with what its runs will not have, before the first of them."""
-    for name, told in [*((name, (one,)) for name, one in what.rows.items()), *what.gains.items()]:
-        for arm, evaluation in (one.split(" ", 1) for one in told):
-            known = [*evaluations_of(runs[arm]), *(["random"] if name in what.rows else [])]
-            if evaluation not in known:
-                expected = f"expected one of {', '.join(known)}"
+    for name, entries in [
+        *((name, (entry,)) for name, entry in reproduction.rows.items()),
+        *reproduction.gains.items(),
+    ]:
+        for arm, evaluation in (entry.split(" ", 1) for entry in entries):
+            evaluations = [*evaluations_of(runs[arm]), *(["random"] if name in reproduction.rows else [])]
+            if evaluation not in evaluations:
+                expected = f"expected one of {', '.join(evaluations)}"
                 raise ReproductionError(f"{file}: {name}: {arm} will have no evaluation {evaluation!r:.60}: {expected}")
-        figures = [one.partition("/")[2] for one in judged_by(runs[told[0].split(" ")[0]], "eval", what.ks)]
+        figures = [
+            full_name.partition("/")[2]
+            for full_name in judged_by(runs[entries[0].split(" ")[0]], "eval", reproduction.ks)
+        ]
         columns = [*filter(has_column, figures)]
-        for told_as, stats, known in (
-            ("expected", what.expected.get(name, ()), figures),
-            ("claims", [one.figure for one in what.claims.values() if one.of == name], figures),
-            ("published", printed_stats(what, name, columns), columns),
+        for origin, stats, valid_stats in (
+            ("expected", reproduction.expected.get(name, ()), figures),
+            ("claims", [claim.figure for claim in reproduction.claims.values() if claim.of == name], figures),
+            ("published", printed_stats(reproduction, name, columns), columns),
         ):
-            for stat in (stat for stat in stats if not is_among(stat, known)):
-                raise ReproductionError(f"{file}: {name}: {told_as} has no figure {stat!r:.60}{near(stat, known)}")
+            for stat in (stat for stat in stats if not is_among(stat, valid_stats)):
+                raise ReproductionError(f"{file}: {name}: {origin} has no figure {stat!r:.60}{near(stat, valid_stats)}")
 
 
-def printed_stats(what: Reproduction, row: str, columns: Sequence[str]) -> list[str]:
+def printed_stats(reproduction: Reproduction, row: str, columns: Sequence[str]) -> list[str]:
     """Return the published figures of a row that its report must have. A paper's table may have more of them than the
     run, but not only such."""
-    stats = [*what.published.get(row, ())]
-    return [] if what.paper and any(is_among(stat, columns) for stat in stats) else stats
+    stats = [*reproduction.published.get(row, ())]
+    return [] if reproduction.paper and any(is_among(stat, columns) for stat in stats) else stats
 
 
-def check_pictures(file: Path, what: Reproduction, runs: Mapping[str, Run]) -> None:
+def check_pictures(file: Path, reproduction: Reproduction, runs: Mapping[str, Run]) -> None:
     """Refuse a picture of figures that its rows will not have, or of a part that their environment lacks."""
-    for title, picture in what.pictures:
+    for title, picture in reproduction.pictures:
         for name in picture.rows:
-            run = runs[what.rows[name].split(" ")[0]]
-            known = figures_of_row(what, name, run)
+            run = runs[reproduction.rows[name].split(" ")[0]]
+            stats = figures_of_row(reproduction, name, run)
             place = f"{file}: {one_line(title, 60)}: {one_line(name, 60)}"
-            for stat in (stat for stat in figures_in(picture, what.ks) if not is_among(stat, known)):
-                raise ReproductionError(f"{place}: there will be no figure {one_line(stat, 60)!r}{near(stat, known)}")
+            for stat in (stat for stat in figures_in(picture, reproduction.ks) if not is_among(stat, stats)):
+                raise ReproductionError(f"{place}: there will be no figure {one_line(stat, 60)!r}{near(stat, stats)}")
             parts = parts_of(run.env)
             if isinstance(picture, Distribution) and picture.part and picture.part not in parts:
                 part = one_line(picture.part, 60)
                 raise ReproductionError(f"{place}: its environment has no part {part!r}{near(picture.part, parts)}")
 
 
-def figures_of_row(what: Reproduction, row: str, run: Run) -> list[str]:
+def figures_of_row(reproduction: Reproduction, row: str, run: Run) -> list[str]:
     """Return the names of the figures that a row will have."""
-    if what.is_floor(row):
+    if reproduction.is_floor(row):
         return floor_figures(run.evaluate, run.env)
-    return [one.partition("/")[2] for one in judged_by(run, "eval", what.ks)]
+    return [full_name.partition("/")[2] for full_name in judged_by(run, "eval", reproduction.ks)]
 
 
-def check_metrics(file: Path, what: Reproduction, member: Member) -> None:
+def check_metrics(file: Path, reproduction: Reproduction, member: Member) -> None:
     """Refuse curves and comparisons of metrics that a run does not have, as soon as it has ended: before the others."""
-    for title, arm, metric in what.metrics:
+    for title, arm, metric in reproduction.metrics:
         if arm == member.arm:
             try:
                 require_numbers(member.folder / METRICS, metric)
@@ -189,31 +199,40 @@ def evaluations_of(run: Run) -> list[str]:
     return [f"{noun}-{limit}" for limit in limits for noun in nouns]
 
 
-def describe(what: Reproduction, runs: Mapping[Member, Run], jobs: int, shared: Mapping[str, Shared]) -> list[str]:
+def describe(
+    reproduction: Reproduction, runs: Mapping[Member, Run], jobs: int, shared: Mapping[str, Shared]
+) -> list[str]:
     """Say what will be run, and the memory and the time that it takes, as `rlx plan` says of each."""
-    prospects = {member.arm: prospect_of(run, what.runs[member.arm]) for member, run in runs.items()}
-    took = times_of(what, [*runs], prospects, shared)
-    known = [seconds for seconds in took.values() if seconds is not None]
+    prospects = {member.arm: prospect_of(run, reproduction.runs[member.arm]) for member, run in runs.items()}
+    took = times_of(reproduction, [*runs], prospects, shared)
+    estimated_seconds = [seconds for seconds in took.values() if seconds is not None]
     memory = max((memory_of(each) for each in prospects.values()), key=lambda amount: amount.most)
-    at_once = min(jobs, len(runs))
-    time = f"about {clock(sum(known))} of work, {clock(sum(known) / at_once)} with {at_once} at a time all the while"
-    lines = row("runs", f"{format_count(len(runs), 'run')}, {at_once} at a time: {', '.join(took)}")
+    num_parallel = min(jobs, len(runs))
+    total = sum(estimated_seconds)
+    pace = f"{clock(total / num_parallel)} with {num_parallel} at a time all the while"
+    time = f"about {clock(total)} of work, {pace}"
+    lines = row("runs", f"{format_count(len(runs), 'run')}, {num_parallel} at a time: {', '.join(took)}")
     lines += row("memory", f"{between(memory)} for each at a time" if memory.most else "no estimate: no model here yet")
-    return lines + row("time", f"{time}: {accuracy(prospects)}" if len(known) == len(took) else "no estimate")
+    return lines + row(
+        "time", f"{time}: {accuracy(prospects)}" if len(estimated_seconds) == len(took) else "no estimate"
+    )
 
 
 def times_of(
-    what: Reproduction, members: Sequence[Member], prospects: Mapping[str, Prospect], shared: Mapping[str, Shared]
+    reproduction: Reproduction,
+    members: Sequence[Member],
+    prospects: Mapping[str, Prospect],
+    shared: Mapping[str, Shared],
 ) -> dict[str, float | None]:
     """Estimate the seconds of each run, by its name. What several share, the first of them makes."""
-    took, made = dict[str, float | None](), set[str]()
+    took, covered = dict[str, float | None](), set[str]()
     for member in members:
-        one = shared[member.name]
-        warm, judges = one.start not in made, one.evaluation not in made
+        member_shares = shared[member.name]
+        warm, judges = member_shares.start not in covered, member_shares.evaluation not in covered
         took[member.name] = seconds_of(prospects[member.arm], warm=warm, judges=judges)
-        made |= {one.start, one.evaluation}
+        covered |= {member_shares.start, member_shares.evaluation}
     for member in members:
-        like = what.runs[member.arm].like
+        like = reproduction.runs[member.arm].like
         took[member.name] = took[f"{like}/0"] if like else took[member.name]
     return took
 
@@ -226,8 +245,8 @@ def prospect_of(run: Run, arm: Arm) -> Prospect:
 def accuracy(prospects: Mapping[str, Prospect]) -> str:
     """Say how far the time may be off, where nothing tells the length of some runs' episodes."""
     unknown = [arm for arm, prospect in prospects.items() if not prospect.main.expected.is_certain]
-    told = f"; with episodes of half of what fits in {', '.join(unknown)}, whose length nothing tells"
-    return f"within a factor of two{told if unknown else ''}"
+    caveat = f"; with episodes of half of what fits in {', '.join(unknown)}, whose length nothing tells"
+    return f"within a factor of two{caveat if unknown else ''}"
 
 
 def seconds_of(prospect: Prospect, *, warm: bool, judges: bool) -> float | None:
@@ -236,8 +255,8 @@ def seconds_of(prospect: Prospect, *, warm: bool, judges: bool) -> float | None:
     forecast = prospect.forecast
     if forecast is None:
         return None
-    found = 0 if judges else 1 + prospect.judges_untrained
-    left = replace(forecast, num_evaluations=forecast.num_evaluations - found)
+    num_shared = 0 if judges else 1 + prospect.judges_untrained
+    left = replace(forecast, num_evaluations=forecast.num_evaluations - num_shared)
     return left.seconds(forecast.main.load, warm=warm)
 
 
@@ -250,7 +269,7 @@ def memory_of(prospect: Prospect) -> Amount:
 
 def report(
     name: str,
-    what: Reproduction,
+    reproduction: Reproduction,
     members: Sequence[Member],
     folder: Path,
     screen: Screen,
@@ -258,24 +277,24 @@ def report(
 ) -> bool:
     """Show and write figures (NAME.json), tables (results.md, results.svg) and pictures; return whether no band or
     claim is contradicted."""
-    found = measure_runs(what, folders_of(members))
+    measured = measure_runs(reproduction, folders_of(members))
     results = Results(
         command=f"rlx reproduce {name}",
         commits=commits_of(members),
-        figures=all_figures(what, found, more.figures),
+        figures=all_figures(reproduction, measured, more.figures),
         cost=cost_of(members),
     )
-    tables, counts, failed = report_tables(what, found, results.figures)
+    tables, counts, failed = report_tables(reproduction, measured, results.figures)
     tables = [*more.tables, *tables]
     write_aside(folder / f"{name}.json", to_json(results))
-    write_aside(folder / RESULTS, report_text(name, what, [*tables, cost_table(results.cost)]))
+    write_aside(folder / RESULTS, report_text(name, reproduction, [*tables, cost_table(results.cost)]))
     write_aside(folder / "results.svg", to_svg(tables[:2], title=f"rlx reproduce {name}"))
     for table in tables:
         screen.show(to_rich(table))
-    pictures = draw_pictures(what, found)
+    pictures = draw_pictures(reproduction, measured)
     for file, text in pictures.items():
         write_aside(folder / file, text)
-    page = write_page(name, what, members, folder, rows_section(tables, more, pictures, folder))
+    page = write_page(name, reproduction, members, folder, rows_section(tables, more, pictures, folder))
     files = [RESULTS, f"{name}.json", "results.svg", *more.files, *pictures, page]
     if lacks("plots"):
         screen.say(f"no pictures ({how_to_get('plots')})")
@@ -285,9 +304,11 @@ def report(
     return not failed
 
 
-def draw_pictures(what: Reproduction, found: Measured) -> dict[str, str]:
+def draw_pictures(reproduction: Reproduction, measured: Measured) -> dict[str, str]:
     """Return the SVG text of each picture by the name of its file; none without matplotlib."""
-    return {} if lacks("plots") or not (found.lines or what.pictures) else pictures_of(what, found)
+    return (
+        {} if lacks("plots") or not (measured.lines or reproduction.pictures) else pictures_of(reproduction, measured)
+    )
 
 
 def rows_section(tables: Sequence[Table], more: Findings, pictures: Mapping[str, str], folder: Path) -> Section:
@@ -301,11 +322,11 @@ def rows_section(tables: Sequence[Table], more: Findings, pictures: Mapping[str,
     return Section(title="Rows and claims of the paper", blocks=(*answers_first, *drawings))
 
 
-def write_page(name: str, what: Reproduction, members: Sequence[Member], folder: Path, own: Section) -> str:
+def write_page(name: str, reproduction: Reproduction, members: Sequence[Member], folder: Path, section: Section) -> str:
     """Write the report of all runs with the reproduction's own section; return the page's place in the folder."""
     runs = [run for runs in folders_of(members).values() for run in runs]  # not those that another --seeds left there
     records = read_runs(runs, is_wanted)
-    paper = paper_of(name, what, read_presets().get(name, {}))
-    document = report_of(f"Reproduction: {name}", records, paper=paper, first=[own], draws=not lacks("plots"))
+    paper = paper_of(name, reproduction, read_presets().get(name, {}))
+    document = report_of(f"Reproduction: {name}", records, paper=paper, first=[section], draws=not lacks("plots"))
     write_report(document, folder / PAGE)
     return f"{PAGE}/{HTML}"

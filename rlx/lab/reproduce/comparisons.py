@@ -45,18 +45,18 @@ class Comparison:
         within(-LARGEST, LARGEST, scale=self.scale)
         if self.kind not in get_args(Kind):
             refuse("kind", one_line(self.kind, 60), f"one of {', '.join(get_args(Kind))}")
-        for one in self.of:
-            if len(one.split(" ")) != 2:
-                refuse("of", one_line(one, 60), "a run and a metric, such as `carl batch/turns`")
+        for operand in self.of:
+            if len(operand.split(" ")) != 2:
+                refuse("of", one_line(operand, 60), "a run and a metric, such as `carl batch/turns`")
 
     @property
     def runs(self) -> tuple[str, ...]:
         """Return the names of the runs."""
-        return tuple(one.split(" ")[0] for one in self.of)
+        return tuple(operand.split(" ")[0] for operand in self.of)
 
     def figure(self, runs: Mapping[str, Sequence[Path]]) -> Estimate:
         """Return the comparison over the seeds."""
-        ours, theirs = (means_of(runs[name], metric) for name, metric in (one.split(" ") for one in self.of))
+        ours, theirs = (means_of(runs[name], metric) for name, metric in (operand.split(" ") for operand in self.of))
         num = min(len(ours), len(theirs))
         interval = mean_interval(mean_of([self.value(*both) for both in zip(ours[:num], theirs[:num], strict=True)]))
         return cut(interval, *self.possible)
@@ -64,7 +64,7 @@ class Comparison:
     @property
     def possible(self) -> tuple[float, float]:
         """Return the least and the largest possible value."""
-        (least, most), (least_other, most_other) = (possible_values(one.split(" ")[1]) for one in self.of)
+        (least, most), (least_other, most_other) = (possible_values(operand.split(" ")[1]) for operand in self.of)
         if self.kind == "ratio":
             return (0.0, inf) if min(least, least_other, self.scale) >= 0 else (-inf, inf)
         ends = sorted((self.scale * least, self.scale * most)) if self.scale else [0.0, 0.0]
@@ -84,11 +84,17 @@ def means_of(folders: Sequence[Path], metric: str) -> list[float]:
     return [fmean(require_numbers(folder / METRICS, metric).values()) for folder in folders]
 
 
-def comparison_table(comparisons: Mapping[str, Comparison], found: Mapping[str, Mapping[str, Estimate]]) -> Table:
+def comparison_table(comparisons: Mapping[str, Comparison], figures: Mapping[str, Mapping[str, Estimate]]) -> Table:
     """Return a row for each comparison."""
     rows = tuple(
-        (name, *one.of, f"{one.scale:g}", one.kind, estimate_cell(found[name][f"eval/{one.kind}"], PLAIN))
-        for name, one in comparisons.items()
+        (
+            name,
+            *comparison.of,
+            f"{comparison.scale:g}",
+            comparison.kind,
+            estimate_cell(figures[name][f"eval/{comparison.kind}"], PLAIN),
+        )
+        for name, comparison in comparisons.items()
     )
     header = ("comparison", "of", "with", "scale", "kind", "measured")
     return Table(title="Means over all steps [95% interval over seeds]", header=header, rows=rows)

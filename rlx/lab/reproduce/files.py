@@ -34,18 +34,18 @@ class Variant:
         if not NAME.fullmatch(self.like):
             raise ValueError(f"like={self.like!r:.60}: expected the name of a file of the same folder, without .yaml")
 
-    def of(self, what: Reproduction) -> Reproduction:
+    def of(self, reproduction: Reproduction) -> Reproduction:
         """Return the variant of the other reproduction."""
-        for name in (name for name in self.without if name not in what.runs):
-            raise ValueError(f"without: {self.like} has no run {name!r:.60}{near(name, what.runs)}")
-        return replace(leave_out(what, self.without), seeds=self.seeds)
+        for name in (name for name in self.without if name not in reproduction.runs):
+            raise ValueError(f"without: {self.like} has no run {name!r:.60}{near(name, reproduction.runs)}")
+        return replace(leave_out(reproduction, self.without), seeds=self.seeds)
 
 
 VARIANT = made(Variant, like=STRING, seeds=NATURAL, without=many(STRING).unless(()))
 
 
 def read_reproduction(path: Path) -> Reproduction:
-    """Return what a file says; ReproductionError with one line that names it."""
+    """Read a reproduction from a file; the ReproductionError of an invalid file is one line with its path."""
     tree = read_tree(path)
     try:
         if not is_variant(tree):
@@ -87,35 +87,43 @@ def read_tree(path: Path) -> Any:
         raise ReproductionError(f"{path} cannot be read: {' '.join(str(error).split())[:200]}") from None
 
 
-def leave_out(what: Reproduction, arms: Sequence[str]) -> Reproduction:
-    """Return a reproduction without some runs: without their rows and gains, and what is expected of these."""
-    runs = {name: arm for name, arm in what.runs.items() if name not in arms}
-    rows = {name: one for name, one in what.rows.items() if one.split(" ")[0] in runs}
-    gains = {name: pair for name, pair in what.gains.items() if all(one.split(" ")[0] in runs for one in pair)}
+def leave_out(reproduction: Reproduction, arms: Sequence[str]) -> Reproduction:
+    """Return a reproduction without some runs, their rows and gains, and the expected figures of those rows."""
+    runs = {name: arm for name, arm in reproduction.runs.items() if name not in arms}
+    rows = {name: place for name, place in reproduction.rows.items() if place.split(" ")[0] in runs}
+    gains = {
+        name: pair for name, pair in reproduction.gains.items() if all(place.split(" ")[0] in runs for place in pair)
+    }
     curves = {
-        title: replace(one, of=select(one.of, runs)) for title, one in what.curves.items() if select(one.of, runs)
+        title: replace(curve, of=select(curve.of, runs))
+        for title, curve in reproduction.curves.items()
+        if select(curve.of, runs)
     }
     ends = {
-        title: {run: what.expected[title][run] for run in what.expected.get(title, ()) if run in runs}
+        title: {run: reproduction.expected[title][run] for run in reproduction.expected.get(title, ()) if run in runs}
         for title in curves
     }
-    lines = {title: replace(one, line=select(one.line, rows)) for title, one in what.frontiers.items()}
-    names = {*rows, *gains, *what.measured}
-    expected = {name: ends.get(name, told) for name, told in what.expected.items() if name in names or ends.get(name)}
+    lines = {
+        title: replace(frontier, line=select(frontier.line, rows)) for title, frontier in reproduction.frontiers.items()
+    }
+    names = {*rows, *gains, *reproduction.measured}
+    expected = {
+        name: ends.get(name, bands) for name, bands in reproduction.expected.items() if name in names or ends.get(name)
+    }
     return replace(
-        what,
+        reproduction,
         runs=runs,
         rows=rows,
         gains=gains,
         curves=curves,
-        pass_curves=select_pictures(what.pass_curves, rows),
-        bars=select_pictures(what.bars, rows),
-        distributions=select_pictures(what.distributions, rows),
+        pass_curves=select_pictures(reproduction.pass_curves, rows),
+        bars=select_pictures(reproduction.bars, rows),
+        distributions=select_pictures(reproduction.distributions, rows),
         frontiers=select_pictures(lines, rows),
-        published={name: told for name, told in what.published.items() if name in rows},
+        published={name: figures for name, figures in reproduction.published.items() if name in rows},
         expected=expected,
-        marks={name: marks for name, marks in what.marks.items() if name in expected},
-        claims={sentence: claim for sentence, claim in what.claims.items() if claim.of in names},
+        marks={name: marks for name, marks in reproduction.marks.items() if name in expected},
+        claims={sentence: claim for sentence, claim in reproduction.claims.items() if claim.of in names},
     )
 
 
@@ -128,6 +136,6 @@ def select_pictures(pictures: Mapping[str, Picture], rows: Container[str]) -> di
     }
 
 
-def select(names: Iterable[str], known: Container[str]) -> tuple[str, ...]:
-    """Return the names that are known, in their order."""
-    return tuple(name for name in names if name in known)
+def select(names: Iterable[str], allowed: Container[str]) -> tuple[str, ...]:
+    """Return the names in `allowed`, in their order."""
+    return tuple(name for name in names if name in allowed)

@@ -25,7 +25,7 @@ PAUSE = 0.2
 
 
 class ReproduceError(RuntimeError):
-    """A run of a reproduction failed; the message is one line that names its log."""
+    """A run of a reproduction failed; the message names the run's log in one line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,19 +52,21 @@ def play_all(
     """Every run, at most `jobs` at a time. One that fails, or is refused by `check` when it has ended, ends the others,
     which save themselves."""
     left, playing = list(members), dict[str, Playing]()
-    told: set[str] = set()
+    reported: set[str] = set()
     with listen() as interrupt, ending(playing):
         while left or playing:
             interrupt.check()
-            unfinished = {one.name for one in left} | set(playing)
-            ready = [one for one in left if not unfinished & one.waits_for]
-            held = [one for one in ready if is_held(one.folder)]  # their reproduction was killed: they go on alone
-            for name in sorted({one.name for one in held} - told):
+            unfinished = {candidate.name for candidate in left} | set(playing)
+            ready = [candidate for candidate in left if not unfinished & candidate.waits_for]
+            busy = [
+                candidate for candidate in ready if is_held(candidate.folder)
+            ]  # their reproduction was killed: they go on alone
+            for name in sorted({candidate.name for candidate in busy} - reported):
                 screen.say(f"{name}: under way already, waited for")
-                told.add(name)
-            free = [one for one in ready if one not in held]
+                reported.add(name)
+            free = [candidate for candidate in ready if candidate not in busy]
             while free and len(playing) < jobs:
-                member = choose(free, [one.member for one in playing.values()], shared)
+                member = choose(free, [active.member for active in playing.values()], shared)
                 free.remove(member)
                 left.remove(member)
                 begun = begin(member, words_of(member), screen)
@@ -72,11 +74,11 @@ def play_all(
                     check(member)
                 else:
                     playing[member.name] = begun
-            for name, one in list(playing.items()):
-                if one.process.poll() is not None:
+            for name, running in list(playing.items()):
+                if running.process.poll() is not None:
                     del playing[name]
-                    finish(one, screen)
-                    check(one.member)
+                    finish(running, screen)
+                    check(running.member)
             time.sleep(PAUSE if left or playing else 0)
 
 
@@ -92,7 +94,7 @@ def is_held(folder: Path) -> bool:
 
 
 def begin(member: Member, words: Sequence[str], screen: Screen) -> Playing | None:
-    """Start a run, or go on with it; None where it is finished as these words want it."""
+    """Start or resume a run; return None for a run that finished with these words."""
     if is_done(member.folder, words):
         screen.say(f"{member.name}: finished before")
         return None
@@ -110,7 +112,7 @@ def begin(member: Member, words: Sequence[str], screen: Screen) -> Playing | Non
 
 
 def is_done(folder: Path, words: Sequence[str]) -> bool:
-    """Return whether a run is finished; FolderError where its configuration is not that of these words."""
+    """Return whether a run is finished; FolderError if the stored configuration differs from these words."""
     if not (folder / CONFIG).exists():
         return False
     old, new = read_config(folder), compose([word for word in words if not word.startswith("hydra")])
@@ -123,13 +125,13 @@ def log_of(member: Member) -> Path:
     return member.folder.with_name(f"{member.folder.name}.log")
 
 
-def finish(one: Playing, screen: Screen) -> None:
-    name, code = one.member.name, one.process.returncode
+def finish(playing: Playing, screen: Screen) -> None:
+    name, code = playing.member.name, playing.process.returncode
     if code:
         raise ReproduceError(
-            f"{name} failed with exit code {code}: see {log_of(one.member)}; the same command goes on with it"
+            f"{name} failed with exit code {code}: see {log_of(playing.member)}; the same command goes on with it"
         )
-    screen.say(f"{name}: finished in {duration(time.monotonic() - one.since)}")
+    screen.say(f"{name}: finished in {duration(time.monotonic() - playing.since)}")
 
 
 @contextmanager
@@ -138,7 +140,7 @@ def ending(playing: Mapping[str, Playing]) -> Iterator[None]:
     try:
         yield
     finally:
-        for one in playing.values():
-            one.process.terminate()
-        for one in playing.values():
-            one.process.wait()
+        for running in playing.values():
+            running.process.terminate()
+        for running in playing.values():
+            running.process.wait()

@@ -70,63 +70,82 @@ class Findings:
         )
 
 
-def check_measured(file: Path, what: Reproduction, runs: Mapping[str, Run]) -> None:
+def check_measured(file: Path, reproduction: Reproduction, runs: Mapping[str, Run]) -> None:
     """Refuse what cannot be measured, and expected or claimed figures that it will not have."""
-    check_study(what, runs)
-    known = {credit_row(name): STATS for name in (what.credit.of if what.credit else ())}
-    known |= {name: (one.kind,) for name, one in what.comparisons.items()}
-    known |= {criticality_row(one): tuple(FIGURES) for one in (what.criticality.of if what.criticality else ())}
-    for name, stats in known.items():
-        told = [*what.expected.get(name, ()), *(one.figure for one in what.claims.values() if one.of == name)]
-        for stat in (stat for stat in told if stat not in stats):
+    check_study(reproduction, runs)
+    stats_by_row = {credit_row(name): STATS for name in (reproduction.credit.of if reproduction.credit else ())}
+    stats_by_row |= {name: (comparison.kind,) for name, comparison in reproduction.comparisons.items()}
+    stats_by_row |= {
+        criticality_row(policy): tuple(FIGURES)
+        for policy in (reproduction.criticality.of if reproduction.criticality else ())
+    }
+    for name, stats in stats_by_row.items():
+        requested = [
+            *reproduction.expected.get(name, ()),
+            *(claim.figure for claim in reproduction.claims.values() if claim.of == name),
+        ]
+        for stat in (stat for stat in requested if stat not in stats):
             raise ReproductionError(f"{file}: {name}: there is no figure {stat!r:.60}{near(stat, stats)}")
 
 
-def measure_more(what: Reproduction, built: Mapping[str, Run], runs: Runs, folder: Path, say: Say) -> Findings:
+def measure_more(reproduction: Reproduction, built: Mapping[str, Run], runs: Runs, folder: Path, say: Say) -> Findings:
     """Measure all of it; files go into the folder."""
-    return measured_credit(what, built, folder, say) | compare(what, runs) | measured_policies(what, runs, folder, say)
+    return (
+        measured_credit(reproduction, built, folder, say)
+        | compare(reproduction, runs)
+        | measured_policies(reproduction, runs, folder, say)
+    )
 
 
-def measured_credit(what: Reproduction, built: Mapping[str, Run], folder: Path, say: Say) -> Findings:
+def measured_credit(reproduction: Reproduction, built: Mapping[str, Run], folder: Path, say: Say) -> Findings:
     """Measure credit in the laboratory, or read what was measured by the same code and settings."""
-    if what.credit is None:
+    if reproduction.credit is None:
         return Findings()
-    reports, settings = study_reports(what.credit, built, folder / "credit", say), study_settings(what.credit)
+    reports, settings = (
+        study_reports(reproduction.credit, built, folder / "credit", say),
+        study_settings(reproduction.credit),
+    )
     write_aside(folder / "credit.json", json.dumps(credit_values(0, reports, settings), indent=2) + "\n")
     return Findings(
         figures=named_figures(reports), tables=tuple(credit_tables(0, reports, settings)), files=("credit.json",)
     )
 
 
-def compare(what: Reproduction, runs: Runs) -> Findings:
+def compare(reproduction: Reproduction, runs: Runs) -> Findings:
     """Compare means over steps."""
-    if not what.comparisons:
+    if not reproduction.comparisons:
         return Findings()
-    figures = {name: {f"eval/{one.kind}": one.figure(runs)} for name, one in what.comparisons.items()}
-    return Findings(figures=figures, tables=(comparison_table(what.comparisons, figures),))
+    figures = {
+        name: {f"eval/{comparison.kind}": comparison.figure(runs)}
+        for name, comparison in reproduction.comparisons.items()
+    }
+    return Findings(figures=figures, tables=(comparison_table(reproduction.comparisons, figures),))
 
 
-def measured_policies(what: Reproduction, runs: Runs, folder: Path, say: Say) -> Findings:
+def measured_policies(reproduction: Reproduction, runs: Runs, folder: Path, say: Say) -> Findings:
     """Measure the criticality of turns, and draw it."""
-    if what.criticality is None:
+    if reproduction.criticality is None:
         return Findings()
-    say(f"criticality of {', '.join(what.criticality.of)}: {what.criticality.tasks} tasks each")
-    states = policy_states(what.criticality, runs, folder)
-    figures = policy_figures(what.criticality, states)
+    say(f"criticality of {', '.join(reproduction.criticality.of)}: {reproduction.criticality.tasks} tasks each")
+    states = policy_states(reproduction.criticality, runs, folder)
+    figures = policy_figures(reproduction.criticality, states)
     write_aside(
         folder / "criticality.json",
-        json.dumps({policy: [asdict(state) for state in of] for policy, of in states.items()}) + "\n",
+        json.dumps({policy: [asdict(state) for state in state_list] for policy, state_list in states.items()}) + "\n",
     )
     files = ["criticality.json"]
     if not lacks("plots"):
-        panels = [criticality_panel(policy, of) for policy, of in states.items()]
+        panels = [criticality_panel(policy, state_list) for policy, state_list in states.items()]
         draw_criticality(folder / "criticality.svg", panels)
         files.append("criticality.svg")
     named = {
-        criticality_row(policy): {f"eval/{name}": one for name, one in of.items()} for policy, of in figures.items()
+        criticality_row(policy): {f"eval/{name}": estimate for name, estimate in estimates.items()}
+        for policy, estimates in figures.items()
     }
     return Findings(
-        figures=named, tables=tuple(criticality_tables(figures, what.criticality.inspection)), files=tuple(files)
+        figures=named,
+        tables=tuple(criticality_tables(figures, reproduction.criticality.inspection)),
+        files=tuple(files),
     )
 
 
@@ -134,14 +153,14 @@ def study_settings(study: Study) -> Settings:
     return Settings(num_tasks=study.tasks, tokens=study.tokens, budget=study.budget)
 
 
-def check_study(what: Reproduction, runs: Mapping[str, Run]) -> None:
+def check_study(reproduction: Reproduction, runs: Mapping[str, Run]) -> None:
     """Refuse runs that the laboratory cannot measure, and expected figures that it does not have."""
-    if what.credit is None:
+    if reproduction.credit is None:
         return
-    for name in what.credit.of:
+    for name in reproduction.credit.of:
         refuse_environment(runs[name].env)
         refuse_algorithm(runs[name].algo)
-        for stat in (stat for stat in what.expected.get(credit_row(name), ()) if stat not in STATS):
+        for stat in (stat for stat in reproduction.expected.get(credit_row(name), ()) if stat not in STATS):
             raise ConfigError(f"{credit_row(name)}: expected has no figure {stat!r:.60}{near(stat, STATS)}")
 
 
@@ -155,9 +174,9 @@ def study_report(study: Study, name: str, run: Run, file: Path, say: Say) -> Rep
     """Measure one algorithm, or read the report of the same code, configuration and settings."""
     settings, parts = study_settings(study), {part: run.config[part] for part in ("env", "algo", "protocol", "seed")}
     key = digest_of({"config": parts, "settings": asdict(settings), "provenance": provenance_of(parts).digest})
-    known = read_report(file, key)
-    if known is not None:
-        return known
+    stored_report = read_report(file, key)
+    if stored_report is not None:
+        return stored_report
     say(f"credit of {name}: {study.tokens} tokens")
     assert isinstance(run.env, Bifurcation)
     report = measure_algorithm(run.algo, run.env, run.dialects[""], settings, run.seed)
@@ -167,10 +186,10 @@ def study_report(study: Study, name: str, run: Run, file: Path, say: Say) -> Rep
 
 def read_report(file: Path, key: str) -> Report | None:
     """Return the report in a file, where it is whole and of this key."""
-    found = read_json(file)
+    contents = read_json(file)
     with suppress(CodecError):
-        report: Report = REPORT.read(found.get("report"), file.name)
-        return report if found.get("key") == key else None
+        report: Report = REPORT.read(contents.get("report"), file.name)
+        return report if contents.get("key") == key else None
     return None
 
 
@@ -178,33 +197,39 @@ def named_figures(reports: Mapping[str, Report]) -> dict[str, dict[str, Estimate
     """Return the figures of each report, under the names that `expected` has for them."""
     return {
         credit_row(name): {
-            **{f"eval/gradient/{cells}": one for cells, one in report.gradients.items()},
-            **{f"eval/{weigh}/{stat}": one for weigh, of in report.figures.items() for stat, one in of.items()},
+            **{f"eval/gradient/{cells}": estimate for cells, estimate in report.gradients.items()},
+            **{
+                f"eval/{weigh}/{stat}": estimate
+                for weigh, estimates in report.figures.items()
+                for stat, estimate in estimates.items()
+            },
         }
         for name, report in reports.items()
     }
 
 
-def policy_states(what: Policies, runs: Runs, folder: Path) -> dict[str, list[State]]:
+def policy_states(policies: Policies, runs: Runs, folder: Path) -> dict[str, list[State]]:
     """Measure the policies of a reproduction, all seeds of a run together; the first policy of a run for seed 0."""
-    inspection, found = what.inspection, {}
-    for policy in what.of:
-        name, which = policy.split(" ")
-        seeds = runs[name][:1] if which == "start" else runs[name]
-        found[policy] = [
+    inspection, states_by_policy = policies.inspection, {}
+    for policy in policies.of:
+        name, phase = policy.split(" ")
+        seeds = runs[name][:1] if phase == "start" else runs[name]
+        states_by_policy[policy] = [
             replace(state, task=f"{seed}/{state.task}")
             for seed, place in enumerate(seeds)
-            for state in states_of_seed(place, which, folder / f"criticality-{name}-{which}-{seed}.json", inspection)
+            for state in states_of_seed(place, phase, folder / f"criticality-{name}-{phase}-{seed}.json", inspection)
         ]
-    return found
+    return states_by_policy
 
 
-def states_of_seed(place: Path, which: str, file: Path, inspection: Inspection) -> list[State]:
+def states_of_seed(place: Path, phase: str, file: Path, inspection: Inspection) -> list[State]:
     """Measure a policy of the run in this folder."""
     run = build_run(load_tree(place, tracks=False), place)
-    return measure_or_read(run, start_model(run) if which == "start" else trained_model(run), file, inspection)
+    return measure_or_read(run, start_model(run) if phase == "start" else trained_model(run), file, inspection)
 
 
-def policy_figures(what: Policies, found: Mapping[str, Sequence[State]]) -> dict[str, dict[str, Estimate]]:
+def policy_figures(
+    policies: Policies, states_by_policy: Mapping[str, Sequence[State]]
+) -> dict[str, dict[str, Estimate]]:
     """Return the figures of each policy."""
-    return {policy: figures_of(states, what.inspection) for policy, states in found.items()}
+    return {policy: figures_of(states, policies.inspection) for policy, states in states_by_policy.items()}

@@ -54,24 +54,24 @@ from rlx.view.report.pictures import Distribution
 CURVES = "curves.svg"
 
 
-def curve_lines(what: Reproduction, runs: Runs) -> dict[str, dict[str, Line]]:
+def curve_lines(reproduction: Reproduction, runs: Runs) -> dict[str, dict[str, Line]]:
     """Return the line of each run, for each curve."""
-    found = {
+    lines_by_curve = {
         title: {name: line_of(runs[name], curve.metric, curve.window) for name in curve.of}
-        for title, curve in what.curves.items()
+        for title, curve in reproduction.curves.items()
     }
-    for title, lines in found.items():
-        by = what.curves[title].by
+    for title, lines in lines_by_curve.items():
+        by = reproduction.curves[title].by
         for name in (name for name, line in lines.items() if by not in line.spent):
             raise ReproductionError(f"{title}: not every step of {runs[name][0]} tells its batch/{by}: run it again")
-    return found
+    return lines_by_curve
 
 
-def spent_table(what: Reproduction, lines: Mapping[str, Mapping[str, Line]]) -> Table:
-    """Return what each run spent until its curve reached its goal."""
+def spent_table(reproduction: Reproduction, lines: Mapping[str, Mapping[str, Line]]) -> Table:
+    """Return a table of the cost at which each run's curve first reached the value `reach`."""
     rows = [
         (f"{title} {curve.reach:g}", name, *(until(lines[title][name], curve.reach, by) for by in get_args(By)))
-        for title, curve in what.curves.items()
+        for title, curve in reproduction.curves.items()
         if curve.reach is not None
         for name in curve.of
     ]
@@ -82,15 +82,20 @@ def spent_table(what: Reproduction, lines: Mapping[str, Mapping[str, Line]]) -> 
 def until(line: Line, reach: float, by: By) -> str:
     """Return what each seed spent."""
     spent = line.until(reach, by) if by in line.spent else [None]
-    return ", ".join(MISSING if one is None else f"{one:,.0f}" for one in spent)
+    return ", ".join(MISSING if amount is None else f"{amount:,.0f}" for amount in spent)
 
 
-def ends_table(what: Reproduction, lines: Mapping[str, Mapping[str, Line]]) -> Table:
+def ends_table(reproduction: Reproduction, lines: Mapping[str, Mapping[str, Line]]) -> Table:
     """Return the end of each curve, or the point that it is read at."""
     rows = [
-        (title, read_at(line, what.curves[title]), name, estimate_cell(line.point(what.curves[title]), PLAIN))
-        for title, told in lines.items()
-        for name, line in told.items()
+        (
+            title,
+            read_at(line, reproduction.curves[title]),
+            name,
+            estimate_cell(line.point(reproduction.curves[title]), PLAIN),
+        )
+        for title, run_lines in lines.items()
+        for name, line in run_lines.items()
     ]
     title = "Ends of the curves [95% interval over seeds]"
     return Table(title=title, header=("curve", "metric", "run", "at the end"), rows=tuple(rows))
@@ -123,57 +128,63 @@ class Measured:
     """Keys are the title of the distribution and the row."""
 
 
-def measure_runs(what: Reproduction, runs: Runs) -> Measured:
+def measure_runs(reproduction: Reproduction, runs: Runs) -> Measured:
     """Read the runs' folders."""
-    scores = score(what, runs)
+    scores = score(reproduction, runs)
     rows: dict[str, Estimates] = {}
-    for name, row in what.rows.items():
+    for name, row in reproduction.rows.items():
         with naming(name):
-            rows[name] = row_figures(what, row, runs, scores)
+            rows[name] = row_figures(reproduction, row, runs, scores)
     return Measured(
         rows=rows,
-        gains=gain_figures(what, scores),
-        over_seeds=seed_gain_figures(what, scores),
-        rows_over_seeds=seed_row_figures(what, scores),
-        row_seeds=each_seed_of_rows(what, scores),
-        lines=curve_lines(what, runs),
-        samples={title: samples_of(what, picture, runs) for title, picture in what.distributions.items()},
+        gains=gain_figures(reproduction, scores),
+        over_seeds=seed_gain_figures(reproduction, scores),
+        rows_over_seeds=seed_row_figures(reproduction, scores),
+        row_seeds=each_seed_of_rows(reproduction, scores),
+        lines=curve_lines(reproduction, runs),
+        samples={
+            title: samples_of(reproduction, picture, runs) for title, picture in reproduction.distributions.items()
+        },
     )
 
 
-def samples_of(what: Reproduction, picture: Distribution, runs: Runs) -> dict[str, Sample]:
+def samples_of(reproduction: Reproduction, picture: Distribution, runs: Runs) -> dict[str, Sample]:
     """Return the sample of each row of a distribution."""
-    named = {row: what.rows[row].split(" ", 1) for row in picture.rows}
+    named = {row: reproduction.rows[row].split(" ", 1) for row in picture.rows}
     return {row: sample_of(runs[arm], evaluation, picture) for row, (arm, evaluation) in named.items()}
 
 
-def pictures_of(what: Reproduction, found: Measured) -> dict[str, str]:
+def pictures_of(reproduction: Reproduction, measured: Measured) -> dict[str, str]:
     """Return the SVG text of each picture, by the name of its file."""
-    paper = what.published
+    paper = reproduction.published
     panels = {
-        CURVES: [curve_panel(title, lines, what.curves[title].by) for title, lines in found.lines.items()],
-        "pass_curves.svg": [pass_panel(*one, found.rows, paper, what.ks) for one in what.pass_curves.items()],
-        "bars.svg": [bars_panel(*one, found.rows, paper) for one in what.bars.items()],
-        "distributions.svg": [distribution_panel(*one, found.samples[one[0]]) for one in what.distributions.items()],
-        "frontiers.svg": [frontier_panel(*one, found.rows, paper) for one in what.frontiers.items()],
+        CURVES: [curve_panel(title, lines, reproduction.curves[title].by) for title, lines in measured.lines.items()],
+        "pass_curves.svg": [
+            pass_panel(*entry, measured.rows, paper, reproduction.ks) for entry in reproduction.pass_curves.items()
+        ],
+        "bars.svg": [bars_panel(*entry, measured.rows, paper) for entry in reproduction.bars.items()],
+        "distributions.svg": [
+            distribution_panel(*entry, measured.samples[entry[0]]) for entry in reproduction.distributions.items()
+        ],
+        "frontiers.svg": [frontier_panel(*entry, measured.rows, paper) for entry in reproduction.frontiers.items()],
     }
     return {file: picture_svg(some) for file, some in panels.items() if some}
 
 
 def all_figures(
-    what: Reproduction, found: Measured, study: Mapping[str, Estimates] = MappingProxyType({})
+    reproduction: Reproduction, measured: Measured, study: Mapping[str, Estimates] = MappingProxyType({})
 ) -> dict[str, dict[str, Figure]]:
     """Return all figures with both intervals and the value of each seed. `study` has the figures of comparisons, whose
     intervals are over seeds, and of what is measured by itself."""
     points = {
-        title: {f"eval/{run}": line.point(what.curves[title]) for run, line in lines.items()}
-        for title, lines in found.lines.items()
+        title: {f"eval/{run}": line.point(reproduction.curves[title]) for run, line in lines.items()}
+        for title, lines in measured.lines.items()
     }
-    compared = {name: study[name] for name in what.comparisons}
-    over_seeds = {**found.rows_over_seeds, **found.over_seeds, **points, **compared}
-    gains = {name: found.gains[name] for name in what.gains}
-    problems = {**found.rows, **gains, **{name: study[name] for name in study if name not in compared}}
-    seeds = {**found.row_seeds, **{name: seeds_of_gain(name, found.gains) for name in gains}}
+    compared = {name: study[name] for name in reproduction.comparisons}
+    over_seeds = {**measured.rows_over_seeds, **measured.over_seeds, **points, **compared}
+    gains = {name: measured.gains[name] for name in reproduction.gains}
+    problems = {**measured.rows, **gains, **{name: study[name] for name in study if name not in compared}}
+    seeds = {**measured.row_seeds, **{name: seeds_of_gain(name, measured.gains) for name in gains}}
     return {
         name: figures_from(problems.get(name, {}), over_seeds.get(name, {}), seeds.get(name, {}))
         for name in (*problems, *points, *compared)
@@ -182,7 +193,9 @@ def all_figures(
 
 def seeds_of_gain(name: str, gains: Mapping[str, Estimates]) -> dict[str, list[float]]:
     """Return the gain of each seed by figure; empty for one seed."""
-    each = [gains[one] for one in takewhile(gains.__contains__, (f"{name}, seed {seed}" for seed in count()))]
+    each = [
+        gains[gain_name] for gain_name in takewhile(gains.__contains__, (f"{name}, seed {seed}" for seed in count()))
+    ]
     return {stat: [figures[stat].value for figures in each] for stat in gains[name]} if each else {}
 
 
@@ -193,25 +206,29 @@ def figures_from(problems: Estimates, over_seeds: Estimates, seeds: Mapping[str,
     return {stat.removeprefix("eval/"): figure for stat, figure in figures.items() if figure is not None}
 
 
-def report_tables(what: Reproduction, found: Measured, figures: Figures) -> tuple[list[Table], list[str], list[str]]:
+def report_tables(
+    reproduction: Reproduction, measured: Measured, figures: Figures
+) -> tuple[list[Table], list[str], list[str]]:
     """Return the tables of a report, the number of each verdict, and a sentence for each contradicted band or claim."""
-    rows, gains = found.rows, found.gains
-    printed = {row: {f"eval/{name}": x for name, x in told.items()} for row, told in what.published.items()}
+    rows, gains = measured.rows, measured.gains
+    printed = {
+        row: {f"eval/{name}": x for name, x in row_values.items()} for row, row_values in reproduction.published.items()
+    }
     first, *_, reward = (*use_columns([*rows.values(), *gains.values()]), TOOL_USE[-1])
-    columns = dict.fromkeys((*pass_columns(name for told in gains.values() for name in told), first, reward))
+    columns = dict.fromkeys((*pass_columns(name for estimates in gains.values() for name in estimates), first, reward))
     title = "Gain of these seeds, points and reward [95% paired interval over problems]"
-    bands, claims = band_answers(what, figures), claim_answers(what, figures)
+    bands, claims = band_answers(reproduction, figures), claim_answers(reproduction, figures)
     tables = [
         accuracy_table(rows, published=printed),
         tool_table(rows, published=printed),
         *part_tables(rows, published=printed),
         figure_table(title, tuple(columns), {}, gains=gains),
-        *part_tables({name: gains[name] for name in what.gains}, of="Gain of these seeds, "),
-        *seed_tables(found.rows_over_seeds, "Mean"),
-        *seed_tables(found.over_seeds, "Gain"),
-        ends_table(what, found.lines),
-        spent_table(what, found.lines),
-        distribution_table(what.distributions, found.samples),
+        *part_tables({name: gains[name] for name in reproduction.gains}, prefix="Gain of these seeds, "),
+        *seed_tables(measured.rows_over_seeds, "Mean"),
+        *seed_tables(measured.over_seeds, "Gain"),
+        ends_table(reproduction, measured.lines),
+        spent_table(reproduction, measured.lines),
+        distribution_table(reproduction.distributions, measured.samples),
         expected_table(bands),
         claims_table(claims),
     ]
@@ -223,7 +240,7 @@ def seed_tables(named: Mapping[str, Estimates], noun: str) -> list[Table]:
     columns = (*pass_columns(name for figures in named.values() for name in figures), *use_columns([*named.values()]))
     title = f"{noun} over seeds, points and reward [95% interval over seeds, on these problems]"
     rows, gains = ({}, named) if noun == "Gain" else (named, {})
-    return [figure_table(title, columns, rows, gains=gains), *part_tables(named, of=f"{noun} over seeds, ")]
+    return [figure_table(title, columns, rows, gains=gains), *part_tables(named, prefix=f"{noun} over seeds, ")]
 
 
 def cost_of(members: Sequence[Member]) -> dict[str, RunCost]:
@@ -247,12 +264,12 @@ def cost_table(costs: Mapping[str, RunCost]) -> Table:
     return Table(title="Cost", header=("run", "tokens sampled", "tool calls", "time"), rows=tuple(rows))
 
 
-def report_text(name: str, what: Reproduction, tables: Sequence[Table]) -> str:
+def report_text(name: str, reproduction: Reproduction, tables: Sequence[Table]) -> str:
     """Return the report as a page."""
     notes = (
         "Intervals are over problems unless a title says over seeds (docs/intervals.md). Verdicts are over seeds. "
         "A mean over seeds is of these seeds. The gain of a seed is that seed's over the mean of the other's seeds."
     )
-    name, source, setting = (markdown_cell(text, 600) for text in (name, what.source, what.setting))
+    name, source, setting = (markdown_cell(text, 600) for text in (name, reproduction.source, reproduction.setting))
     head = f"# {name}\n\nPublished: {source}. {setting}\n"
     return "\n".join([head, *map(to_markdown, tables), notes, ""])

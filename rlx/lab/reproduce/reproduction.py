@@ -2,10 +2,10 @@
 
 source, setting: of the published numbers
 seeds: number of seeds, from 0; words: added to every run's command line
-runs: by name, the run's `words`; `every_seed`, or seed 0 alone; `needs`, runs that come before it, every seed of them;
-      `goes_on_from`, a run whose last checkpoint of the same seed it begins with; `as_long_as` a run: as many steps as
-      take the time of its steps, or `as_much_as` a run: as many as learn from as many tokens, where `by_steps_of` is a
-      run that tells of one step; `tokens`, which an episode was measured to sample, for the estimates of --plan
+runs: by name, the run's `words`; `every_seed`, or seed 0 alone; `needs`, runs to finish first, with every seed;
+      `goes_on_from`, a run whose last checkpoint of the same seed is the first model; `as_long_as` a run: number of
+      steps that take the time of that run, or `as_much_as` a run: number of steps that train on as many tokens, and
+      `by_steps_of`, the run that measures one step; `tokens`, the measured tokens of an episode, for --plan
 ks: values of k for which pass@k is reported
 rows: by name, a run and one of its evaluations (`tool_rloo eval-8`: eight rounds; `random`: the floor); with several
       seeds the mean
@@ -15,8 +15,8 @@ curves: by title, a metric of each step and the runs whose curves are drawn besi
       not at the end (curves.svg)
 credit: runs `of` whose algorithms the laboratory measures (rlx/lab/laboratory.py), with `tokens` for each of them,
       `tasks` and a `budget` of tokens; `credit of RUN` has the figures `turn/bias`, `token/bias`, …, `gradient`
-comparisons: by name, `RUN METRIC` and `RUN METRIC`, means over all steps: their ratio, or their difference where `kind`
-      says so; `scale` multiplies the first
+comparisons: by name, `RUN METRIC` and `RUN METRIC`, means over all steps. `kind` chooses their ratio or their
+      difference; `scale` multiplies the first mean
 criticality: policies `of` runs (`grpo start`, `carl eval`), measured on `tasks` with `draws` in each state
       (rlx/lab/criticality.py); `criticality of grpo start` has the figures `flat`, `critical`, …
 pass_curves: by title, pass@k against k for some `rows`, of all tasks or of a `part` of a mixture (pass_curves.svg)
@@ -35,7 +35,8 @@ claims: sentences of the registry. Without `paper`: sentences with the meaning o
       gain being at `least` or at `most` a number
 
 A panel has up to ten rows. Pictures need matplotlib. All figures have the names of rlx/evaluation/figures.py.
-A file that is `like` another one of its folder has its own `seeds`, and is `without` some runs and what names them.
+A file with `like` is a variant of another file in the same folder, with other `seeds`, and `without` some runs and the
+entries that name these runs.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ from rlx.view.report.pictures import (
 )
 
 NAME = re.compile(r"[\w-]+")
-"""Name of a run, which is a folder's too, and a word of what rows name."""
+"""Pattern of run names; also used as folder names and in the entries of `rows`."""
 
 
 class ReproductionError(MistakeError):
@@ -111,16 +112,18 @@ class Reproduction:
         for name in self.runs:
             if not NAME.fullmatch(name):
                 raise ValueError(f"a run's name is letters, digits, _ and -, not {name!r:.60}")
-        if any(" " not in what for what in (*self.rows.values(), *(x for both in self.gains.values() for x in both))):
+        if any(" " not in entry for entry in (*self.rows.values(), *(x for both in self.gains.values() for x in both))):
             raise ValueError("rows and gains name a run and one of its evaluations, such as `mine eval-8`")
         named = [(name, other) for name, arm in self.runs.items() for other in arm.waits_for]
-        told = [(row, what.split(" ")[0]) for row, what in self.rows.items()]
-        told += [(gain, what.split(" ")[0]) for gain, both in self.gains.items() for what in both]
-        told += [(curve, name) for curve, what in self.curves.items() for name in what.of]
-        told += [("credit", name) for name in (self.credit.of if self.credit else ())]
-        told += [(comparison, name) for comparison, what in self.comparisons.items() for name in what.runs]
-        told += [("criticality", one.split(" ")[0]) for one in (self.criticality.of if self.criticality else ())]
-        for place, name in (*named, *told):
+        mentions = [(row, entry.split(" ")[0]) for row, entry in self.rows.items()]
+        mentions += [(gain, entry.split(" ")[0]) for gain, both in self.gains.items() for entry in both]
+        mentions += [(curve, name) for curve, spec in self.curves.items() for name in spec.of]
+        mentions += [("credit", name) for name in (self.credit.of if self.credit else ())]
+        mentions += [(comparison, name) for comparison, spec in self.comparisons.items() for name in spec.runs]
+        mentions += [
+            ("criticality", policy.split(" ")[0]) for policy in (self.criticality.of if self.criticality else ())
+        ]
+        for place, name in (*named, *mentions):
             if name not in self.runs:
                 raise ValueError(f"{place}: there is no run {name!r} among {', '.join(self.runs)}")
         for name, arm in self.runs.items():
@@ -162,21 +165,23 @@ class Reproduction:
     @property
     def measured(self) -> tuple[str, ...]:
         """Return the names of what is compared over steps or measured by itself."""
-        credit, policies = (one.rows if one else () for one in (self.credit, self.criticality))
+        credit, policies = (study.rows if study else () for study in (self.credit, self.criticality))
         return (*credit, *self.comparisons, *policies)
 
     @property
     def metrics(self) -> list[tuple[str, str, str]]:
         """Return what its curves and comparisons need: the title, a run, and a metric of its steps."""
         curves = [(title, arm, curve.metric) for title, curve in self.curves.items() for arm in curve.of]
-        told = [(name, one.split(" ")) for name, what in self.comparisons.items() for one in what.of]
-        return [*curves, *((name, arm, metric) for name, (arm, metric) in told)]
+        pairs = [
+            (name, operand.split(" ")) for name, comparison in self.comparisons.items() for operand in comparison.of
+        ]
+        return [*curves, *((name, arm, metric) for name, (arm, metric) in pairs)]
 
     @property
     def pictures(self) -> list[tuple[str, Picture]]:
         """Pictures of rows, by their titles."""
         kinds = (self.pass_curves, self.bars, self.distributions, self.frontiers)
-        return [found for kind in kinds for found in kind.items()]
+        return [picture for kind in kinds for picture in kind.items()]
 
     def check_pictures(self) -> None:
         """Check that pictures are of rows, that a distribution's rows have episodes, and that pass@k has a curve."""

@@ -54,5 +54,5 @@ def numbers_of(sample: Sample) -> list[str]:
     """Return the mean and the quantiles as text."""
     if not sample.values:
         return [MISSING] * (1 + len(QUANTILES))
-    found = [np.mean(sample.values), *np.quantile(sample.values, [*QUANTILES.values()])]
-    return [f"{number:.1f}" for number in found]
+    numbers = [np.mean(sample.values), *np.quantile(sample.values, [*QUANTILES.values()])]
+    return [f"{number:.1f}" for number in numbers]

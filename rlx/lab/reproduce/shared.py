@@ -1,4 +1,4 @@
-"""Find what runs of a reproduction share: the first that has it makes it for all."""
+"""Find warm starts and evaluations that several runs of a reproduction share; the first run makes them for all."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class Shared:
     """Evaluations of the untrained model and of the start. Runs that share them share the start."""
 
 
-def shares_of(what: Reproduction, members: Sequence[Member], built: Mapping[str, Run]) -> dict[str, Shared]:
+def shares_of(reproduction: Reproduction, members: Sequence[Member], built: Mapping[str, Run]) -> dict[str, Shared]:
     """Return what each run shares, by the run's name. One that goes on from another has a start of its own."""
     starts = {arm: start_digest(run) for arm, run in built.items()}
-    found = {}
+    shares = {}
     for member in members:
         config, start = built[member.arm].config, starts[member.arm]
         settings = {key: config[key] for key in ("model", *JUDGED_BY)}
-        own = member.name if what.runs[member.arm].goes_on_from else ""
-        found[member.name] = Shared(start, digest_of({**settings, "start": start, "own": own}))
-    return found
+        origin = member.name if reproduction.runs[member.arm].goes_on_from else ""
+        shares[member.name] = Shared(start, digest_of({**settings, "start": start, "own": origin}))
+    return shares
 
 
 def choose(free: Sequence[Member], under_way: Sequence[Member], shared: Mapping[str, Shared]) -> Member:
     """Return the first run whose evaluations none under way may be making too; else the first."""
-    taken = {shared[one.name].evaluation for one in under_way}
-    return next((one for one in free if shared[one.name].evaluation not in taken), free[0])
+    digests = {shared[member.name].evaluation for member in under_way}
+    return next((member for member in free if shared[member.name].evaluation not in digests), free[0])

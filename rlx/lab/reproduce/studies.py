@@ -1,4 +1,4 @@
-"""Measurements that a reproduction makes of its runs after they end, and the claims that it checks."""
+"""Measurements of a reproduction's finished runs, and claims about their figures."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Policies:
 
     def __post_init__(self) -> None:
         _ = self.inspection
-        if not self.of or any(one.split(" ")[1:] not in (["start"], ["eval"]) for one in self.of):
+        if not self.of or any(policy.split(" ")[1:] not in (["start"], ["eval"]) for policy in self.of):
             raise ValueError("of: expected at least one policy, such as `carl start` or `carl eval`")
 
     @property

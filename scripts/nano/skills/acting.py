@@ -52,9 +52,9 @@ def check_form(question: str, answer: str) -> bool:
 def use_tool(rng: Random, size: int) -> Document:
     """The tool that is named, on what it is to be given; or the answer, where no tool is to be used."""
     a, symbol, b = draw_sum(rng)
-    given = {"search": draw_words(rng, size), "access": rng.choice(TITLES)}
+    texts = {"search": draw_words(rng, size), "access": rng.choice(TITLES)}
     tool = rng.choice(list(TOOLS))
-    text = given.get(tool, f"{a} {symbol} {b}")
+    text = texts.get(tool, f"{a} {symbol} {b}")
     if rng.random() < 0.3:
         form = rng.choice((f"Do not use {tool}. The answer is {text}.\n", f"Use no tool. The answer is {text}.\n"))
         return ask(form, f"<answer>{text}</answer>")
@@ -78,9 +78,9 @@ def choose_action(rng: Random, size: int) -> Document:
 
 
 def check_action(question: str, answer: str) -> bool:
-    listed, asked = question.split("\n")
+    listed, request = question.split("\n")
     actions = listed.removeprefix("Actions: ").split(", ")
-    name, _, form = asked.removeprefix("Say the ").removesuffix(": ").partition(" ")
+    name, _, form = request.removeprefix("Say the ").removesuffix(": ").partition(" ")
     return answer == FORMS[form].format(actions[-1] if name == "last" else actions[PLACED.index(name)])
 
 
@@ -90,8 +90,8 @@ def read_result(rng: Random, size: int) -> Document:
     tags = rng.choice((tags, ("<python>\n{}\n</python>", "\n<observation>\n{}\n</observation>\n")))
     name = next(tool for tool, form in TOOLS.items() if form == tags[0])
     sums = [draw_sum(rng) for _ in range(size)]
-    told = "; ".join(f"{a} {symbol} {b}" for a, symbol, b in sums)
-    segments = [Segment(f"Use {name} for each, then answer with the last: {told}\n", QUESTION)]
+    sum_texts = "; ".join(f"{a} {symbol} {b}" for a, symbol, b in sums)
+    segments = [Segment(f"Use {name} for each, then answer with the last: {sum_texts}\n", QUESTION)]
     for a, symbol, b in sums:
         segments.append(Segment(tags[0].format(f"{a} {symbol} {b}"), ANSWER))
         segments.append(Segment(tags[1].format(show_number(compute(a, symbol, b))), QUESTION))
@@ -101,32 +101,34 @@ def read_result(rng: Random, size: int) -> Document:
 
 def check_result(question: str, answer: str) -> bool:
     """Each call as it was asked for, then the value shown last."""
-    first, _, shown = question.partition("\n")
-    tool, _, told = first.removeprefix("Use ").partition(" for each, then answer with the last: ")
-    calls = "".join(TOOLS[tool].format(text) for text in told.split("; "))
-    return answer == f"{calls}<answer>{re.findall(r'-?[0-9]+', shown)[-1]}</answer>"
+    first, _, results = question.partition("\n")
+    tool, _, sum_texts = first.removeprefix("Use ").partition(" for each, then answer with the last: ")
+    calls = "".join(TOOLS[tool].format(text) for text in sum_texts.split("; "))
+    return answer == f"{calls}<answer>{re.findall(r'-?[0-9]+', results)[-1]}</answer>"
 
 
 def search_passage(rng: Random, size: int) -> Document:
     """A question, the search that is asked for, what came back, and the answer read from it."""
     facts = [(rng.choice(SIMPLE), name) for name in rng.sample(NAMES, size)]
-    told = [draw_fact(rng, relation, name) for relation, name in facts]
-    page = " ".join(relation.sentence.format(name, value) for (relation, name), value in zip(facts, told, strict=True))
+    objects = [draw_fact(rng, relation, name) for relation, name in facts]
+    page = " ".join(
+        relation.sentence.format(name, value) for (relation, name), value in zip(facts, objects, strict=True)
+    )
     chosen = rng.randrange(size)
     question = facts[chosen][0].question.format(facts[chosen][1])
     return (
         Segment(f"Search, then answer. Question: {question}\n", QUESTION),
         Segment(f"<search>{question.rstrip('?')}</search>", ANSWER),
         Segment(f"<information>{page}</information>", QUESTION),
-        Segment(f"<answer>{told[chosen]}</answer>", ANSWER),
+        Segment(f"<answer>{objects[chosen]}</answer>", ANSWER),
     )
 
 
 def check_search(question: str, answer: str) -> bool:
-    asked, page = question.removeprefix("Search, then answer. Question: ").split("\n")
+    query, page = question.removeprefix("Search, then answer. Question: ").split("\n")
     search, _, rest = answer.partition("</search>")
     page = page.removeprefix("<information>").removesuffix("</information>")
-    return search == f"<search>{asked.rstrip('?')}" and check_passage(f"{page}\nQuestion: {asked}\n", rest)
+    return search == f"<search>{query.rstrip('?')}" and check_passage(f"{page}\nQuestion: {query}\n", rest)
 
 
 LESSONS = (

@@ -182,11 +182,11 @@ def work_out(text: str) -> list[str]:
     """`(3 + 4) * 5`: each innermost sum in turn, from the left: `3 + 4 = 7`, `7 * 5 = 35`."""
     steps = []
     while not re.fullmatch(r"-?\d+", text):
-        found = re.search(r"\((-?\d+ [-+*/] -?\d+)\)", text) or re.fullmatch(f"({SUM.pattern})", text)
-        assert found is not None
-        value = show_number(evaluate(found[1]))
-        steps.append(f"{found[1]} = {value}")
-        text = text[: found.start()] + value + text[found.end() :]
+        match = re.search(r"\((-?\d+ [-+*/] -?\d+)\)", text) or re.fullmatch(f"({SUM.pattern})", text)
+        assert match is not None
+        value = show_number(evaluate(match[1]))
+        steps.append(f"{match[1]} = {value}")
+        text = text[: match.start()] + value + text[match.end() :]
     return steps
 
 
@@ -204,28 +204,33 @@ def approach_target(rng: Random, size: int) -> Document:
 
 
 def check_target(question: str, answer: str) -> bool:
-    found = re.fullmatch(r"Make (-?\d+) from (\d+) with ([-+*]): ", question)
-    said = SUM.fullmatch(answer)
-    if found is None or said is None:
+    task = re.fullmatch(r"Make (-?\d+) from (\d+) with ([-+*]): ", question)
+    equation = SUM.fullmatch(answer)
+    if task is None or equation is None:
         return False
-    return said[1] == found[2] and said[2] == found[3] and str(compute(int(said[1]), said[2], int(said[3]))) == found[1]
+    return (
+        equation[1] == task[2]
+        and equation[2] == task[3]
+        and str(compute(int(equation[1]), equation[2], int(equation[3]))) == task[1]
+    )
 
 
 def judge_equality(rng: Random, size: int) -> Document:
     """The verdict of a tool trace, with near misses as common as plain ones."""
     target = rng.randint(1, size)
     near = (target + rng.choice((-10, -2, -1, 1, 2, 10, 100)), int(str(target)[::-1]), target * 10)
-    seen = rng.choice((target, target, rng.choice(near), rng.randint(-20, 2 * size)))
-    sign, verdict = ("==", "it exactly equals") if seen == target else ("!=", "it does not match")
+    observed = rng.choice((target, target, rng.choice(near), rng.randint(-20, 2 * size)))
+    sign, verdict = ("==", "it exactly equals") if observed == target else ("!=", "it does not match")
     return ask(
-        f"The target is {target}.\nThe observation is {seen}. ", f"Since {seen} {sign} {target}, {verdict} the target."
+        f"The target is {target}.\nThe observation is {observed}. ",
+        f"Since {observed} {sign} {target}, {verdict} the target.",
     )
 
 
 def check_equality(question: str, answer: str) -> bool:
-    target, seen = re.findall(r"-?\d+", question)
-    sign, verdict = ("==", "it exactly equals") if seen == target else ("!=", "it does not match")
-    return answer == f"Since {seen} {sign} {target}, {verdict} the target."
+    target, observed = re.findall(r"-?\d+", question)
+    sign, verdict = ("==", "it exactly equals") if observed == target else ("!=", "it does not match")
+    return answer == f"Since {observed} {sign} {target}, {verdict} the target."
 
 
 def count_symbols(rng: Random, size: int) -> Document:
@@ -262,14 +267,14 @@ def check_count_aloud(question: str, answer: str) -> bool:
 def tell_story(rng: Random, size: int) -> Document:
     """A sum told in words: its expression and its value."""
     a, b = sorted((draw_number(rng, size) + 1, draw_number(rng, size) + 1), reverse=True)
-    name, thing, symbol = rng.choice(NAMES), rng.choice(THINGS), rng.choice("+-*")
+    name, noun, symbol = rng.choice(NAMES), rng.choice(THINGS), rng.choice("+-*")
     b = rng.randint(2, 9) if symbol == "*" else b
-    told = {
-        "+": f"{name} has {a} {thing}s and finds {b} more.",
-        "-": f"{name} has {a} {thing}s and loses {b}.",
-        "*": f"{name} has {a} boxes with {b} {thing}s each.",
+    story = {
+        "+": f"{name} has {a} {noun}s and finds {b} more.",
+        "-": f"{name} has {a} {noun}s and loses {b}.",
+        "*": f"{name} has {a} boxes with {b} {noun}s each.",
     }[symbol]
-    return ask(f"{told} How many {thing}s? ", f"{a} {symbol} {b} = {compute(a, symbol, b)}")
+    return ask(f"{story} How many {noun}s? ", f"{a} {symbol} {b} = {compute(a, symbol, b)}")
 
 
 def check_story(question: str, answer: str) -> bool:

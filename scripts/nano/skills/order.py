@@ -1,5 +1,5 @@
-"""Lessons on orders: comparisons, what they imply, what they leave open, and the fewest swaps. How to sort through a
-tool is not among it."""
+"""Lessons on orders: comparisons, implied and open relations, and the fewest swaps. No lesson shows how to sort
+through a tool."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def order_numbers(rng: Random, size: int) -> Document:
     """`size` items with numbers below 100, named from the smallest."""
     items = draw_items(rng, size)
     values = dict(zip(items, rng.sample(range(1, 100), size), strict=True))
-    given = ", ".join(f"{item} = {value}" for item, value in values.items())
-    return ask(f"{given}. order: ", " < ".join(sorted(items, key=values.__getitem__)))
+    assignments = ", ".join(f"{item} = {value}" for item, value in values.items())
+    return ask(f"{assignments}. order: ", " < ".join(sorted(items, key=values.__getitem__)))
 
 
 def check_order_numbers(question: str, answer: str) -> bool:
@@ -125,51 +125,51 @@ def settle_comparison(rng: Random, size: int) -> Document:
     """Ask what any comparisons say of two items, which may be nothing."""
     items = draw_items(rng, size)
     pairs = [(low, high) for i, low in enumerate(items) for high in items[i + 1 :]]
-    given = draw_given(rng, rng.sample(pairs, rng.randint(1, size - 1)))
-    known = read_below(given)
-    a, b = rng.sample(sorted(known), 2)
-    return ask(f"{given}Known or open? {a} {b}: ", relate(known, a, b))
+    comparisons = draw_given(rng, rng.sample(pairs, rng.randint(1, size - 1)))
+    below = read_below(comparisons)
+    a, b = rng.sample(sorted(below), 2)
+    return ask(f"{comparisons}Known or open? {a} {b}: ", relate(below, a, b))
 
 
 def reason_settled(rng: Random, size: int) -> Document:
     """The same with all that one item is known to be below and above said first, one found from another."""
     document = settle_comparison(rng, size)
-    given, _, asked = document[0].text.partition("Known or open? ")
-    a, b = asked.removesuffix(": ").split()
-    return ask(f"{given}Think. Known or open? {asked}", think_of(given, a, b))
+    comparisons, _, pair = document[0].text.partition("Known or open? ")
+    a, b = pair.removesuffix(": ").split()
+    return ask(f"{comparisons}Think. Known or open? {pair}", think_of(comparisons, a, b))
 
 
-def think_of(given: str, a: str, b: str) -> str:
+def think_of(comparisons: str, a: str, b: str) -> str:
     """`A < C, D. A > none. A < C`."""
-    pairs = read_pairs(given)
+    pairs = read_pairs(comparisons)
     above, below = discover(pairs, a), discover([(high, low) for low, high in pairs], a)
-    told = f"{a} < {', '.join(above) or 'none'}. {a} > {', '.join(below) or 'none'}. "
-    return told + relate(read_below(given), a, b)
+    relations = f"{a} < {', '.join(above) or 'none'}. {a} > {', '.join(below) or 'none'}. "
+    return relations + relate(read_below(comparisons), a, b)
 
 
 def discover(pairs: Sequence[tuple[str, str]], item: str) -> list[str]:
     """All that pairs lead to from `item`, the nearest first, then as they stand."""
-    found = [item]
-    for each in found:
-        found += dict.fromkeys(to for origin, to in pairs if origin == each and to not in found)
-    return found[1:]
+    reached = [item]
+    for each in reached:
+        reached += dict.fromkeys(to for origin, to in pairs if origin == each and to not in reached)
+    return reached[1:]
 
 
 def check_settled(question: str, answer: str) -> bool:
-    given, _, asked = question.partition("Think. Known or open? ")
-    return answer == think_of(given, *asked.removesuffix(": ").split())
+    comparisons, _, pair = question.partition("Think. Known or open? ")
+    return answer == think_of(comparisons, *pair.removesuffix(": ").split())
 
 
 def check_comparison(question: str, answer: str) -> bool:
-    given, _, asked = question.rpartition(". ")
-    a, b = re.findall(r"([\w']+)", asked)[-2:]
-    return answer.rpartition(". ")[2] == relate(read_below(given), a, b)
+    comparisons, _, last_sentence = question.rpartition(". ")
+    a, b = re.findall(r"([\w']+)", last_sentence)[-2:]
+    return answer.rpartition(". ")[2] == relate(read_below(comparisons), a, b)
 
 
 def find_extreme(rng: Random, size: int) -> Document:
     items = draw_items(rng, size)
-    word, found = rng.choice((("smallest", items[0]), ("largest", items[-1])))
-    return ask(f"{draw_given(rng, list(pairwise(items)))}Which is {word}? ", found)
+    word, extreme = rng.choice((("smallest", items[0]), ("largest", items[-1])))
+    return ask(f"{draw_given(rng, list(pairwise(items)))}Which is {word}? ", extreme)
 
 
 def check_find_extreme(question: str, answer: str) -> bool:
@@ -201,7 +201,7 @@ def name_swaps(rng: Random, size: int) -> Document:
 
 
 def check_name_swaps(question: str, answer: str) -> bool:
-    """Any swaps that lead there, as few as can be."""
+    """Check that the swaps lead to the wanted order, and that no shorter list of swaps does."""
     now, wanted = (re.findall(r"[\w']+", part)[1:] for part in question.split(". "))
     swaps = re.findall(r"swap ([\w']+) ([\w']+)", answer)
     state = list(now)
@@ -215,22 +215,22 @@ def reason_swaps(rng: Random, size: int) -> Document:
     """The same with the state said after every swap."""
     items = draw_items(rng, size)
     wanted = rng.sample(items, size)
-    state, said = list(items), []
+    state, lines = list(items), []
     for a, b in find_swaps(items, wanted):
         state = swapped(state, a, b)
-        said.append(f"swap {a} {b}: {' < '.join(state)}")
-    text = "\n".join([*said, "sorted"])
+        lines.append(f"swap {a} {b}: {' < '.join(state)}")
+    text = "\n".join([*lines, "sorted"])
     return ask(f"Now {' < '.join(items)}. Step by step to {' < '.join(wanted)}:\n", text)
 
 
 def check_reason_swaps(question: str, answer: str) -> bool:
-    """Each swap leads where it says, to what is wanted, in as few as can be."""
+    """Check that each swap gives the stated order and the last the wanted order, and that no shorter list does."""
     now, wanted = (re.findall(r"[\w']+", part) for part in question.removeprefix("Now ").split(". Step by step to "))
     *lines, last = answer.split("\n")
     state = now
     for line in lines:
-        found = re.fullmatch(r"swap ([\w']+) ([\w']+): (.+)", line)
-        if found is None or found[3] != " < ".join(state := swapped(state, found[1], found[2])):
+        match = re.fullmatch(r"swap ([\w']+) ([\w']+): (.+)", line)
+        if match is None or match[3] != " < ".join(state := swapped(state, match[1], match[2])):
             return False
     return last == "sorted" and state == wanted and len(lines) == len(find_swaps(now, wanted))
 

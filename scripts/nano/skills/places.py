@@ -39,13 +39,13 @@ def show_place(place: Place) -> str:
 
 
 def draw_things(rng: Random, num: int, reach: int) -> dict[str, Place]:
-    names = rng.sample([f"{colour} {thing}" for colour in COLOURS for thing in OBJECTS], num)
+    names = rng.sample([f"{colour} {noun}" for colour in COLOURS for noun in OBJECTS], num)
     places = rng.sample([(x, y) for x in range(-reach, reach + 1) for y in range(reach + 1) if x or y], num)
     return dict(zip(names, places, strict=True))
 
 
-def show_view(things: dict[str, Place]) -> str:
-    return "".join(f"You see a {name} {describe(place)}\n" for name, place in things.items())
+def show_view(places: dict[str, Place]) -> str:
+    return "".join(f"You see a {name} {describe(place)}\n" for name, place in places.items())
 
 
 def choose_move(goal: str, place: Place) -> str:
@@ -57,35 +57,35 @@ def choose_move(goal: str, place: Place) -> str:
     return "turn left" if place[0] < 0 else "turn right"
 
 
-def draw_goal(rng: Random, things: dict[str, Place]) -> tuple[str, Place]:
-    name = rng.choice(list(things))
+def draw_goal(rng: Random, places: dict[str, Place]) -> tuple[str, Place]:
+    name = rng.choice(list(places))
     if rng.random() < 0.1:
-        things[name] = (0, 1)
-    return rng.choice((f"go to the {name}", f"pick up the {name}")), things[name]
+        places[name] = (0, 1)
+    return rng.choice((f"go to the {name}", f"pick up the {name}")), places[name]
 
 
 def navigate_room(rng: Random, size: int) -> Document:
     """The next move to one of `size` things."""
-    things = draw_things(rng, size, reach=6)
-    goal, place = draw_goal(rng, things)
-    return ask(f"Your goal is to {goal}.\n{show_view(things)}", choose_move(goal, place))
+    places = draw_things(rng, size, reach=6)
+    goal, place = draw_goal(rng, places)
+    return ask(f"Your goal is to {goal}.\n{show_view(places)}", choose_move(goal, place))
 
 
 def reason_move(rng: Random, size: int) -> Document:
     """The same after a thought on where the thing is."""
-    things = draw_things(rng, size, reach=6)
-    goal, place = draw_goal(rng, things)
+    places = draw_things(rng, size, reach=6)
+    goal, place = draw_goal(rng, places)
     name = goal.partition(" the ")[2]
     thought = f"The {name} is {describe(place)}.\nfinal answer: {choose_move(goal, place)}"
-    return ask(f"Your goal is to {goal}. Think first.\n{show_view(things)}", thought)
+    return ask(f"Your goal is to {goal}. Think first.\n{show_view(places)}", thought)
 
 
 def check_move(question: str, answer: str) -> bool:
     goal = question.partition("Your goal is to ")[2].partition(".")[0]
-    seen = re.search(rf"You see a {goal.partition(' the ')[2]} (.*)\n", question)
-    assert seen is not None
-    move = choose_move(goal, read_place(seen[1]))
-    thought = f"The {goal.partition(' the ')[2]} is {seen[1]}.\nfinal answer: {move}"
+    view = re.search(rf"You see a {goal.partition(' the ')[2]} (.*)\n", question)
+    assert view is not None
+    move = choose_move(goal, read_place(view[1]))
+    thought = f"The {goal.partition(' the ')[2]} is {view[1]}.\nfinal answer: {move}"
     return answer == (thought if "Think first" in question else move)
 
 
@@ -103,16 +103,18 @@ def show_after(place: Place, moves: Sequence[str]) -> str:
 
 
 def check_moves(question: str, answer: str) -> bool:
-    seen, made, _ = question.split(". ")
-    return answer == show_after(read_place(seen), made.removeprefix("You ").split(", "))
+    view, moves_text, _ = question.split(". ")
+    return answer == show_after(read_place(view), moves_text.removeprefix("You ").split(", "))
 
 
 def reason_moves(rng: Random, size: int) -> Document:
     """The same with the place said after every move."""
     name, place = draw_things(rng, 1, reach=5).popitem()
     moves = rng.choices(MOVES, k=size)
-    told = ", ".join(moves)
-    return ask(f"You see a {name} {describe(place)}. One by one you {told}. Now:\n", "\n".join(show_each(place, moves)))
+    moves_text = ", ".join(moves)
+    return ask(
+        f"You see a {name} {describe(place)}. One by one you {moves_text}. Now:\n", "\n".join(show_each(place, moves))
+    )
 
 
 def show_each(place: Place, moves: Sequence[str]) -> list[str]:
@@ -133,22 +135,22 @@ def describe_all_round(place: Place) -> str:
 
 
 def check_each_move(question: str, answer: str) -> bool:
-    seen, made, _ = question.split(". ")
-    return answer.split("\n") == show_each(read_place(seen), made.removeprefix("One by one you ").split(", "))
+    view, moves_text, _ = question.split(". ")
+    return answer.split("\n") == show_each(read_place(view), moves_text.removeprefix("One by one you ").split(", "))
 
 
 def find_nearest(rng: Random, size: int) -> Document:
     """Ask for the nearest of `size` things, by steps; no two are equally far."""
     while True:
-        things = draw_things(rng, size, reach=6)
-        far = {name: abs(x) + y for name, (x, y) in things.items()}
+        places = draw_things(rng, size, reach=6)
+        far = {name: abs(x) + y for name, (x, y) in places.items()}
         if sorted(far.values())[0] != sorted(far.values())[1]:
-            return ask(f"{show_view(things)}Nearest: ", min(far, key=far.__getitem__))
+            return ask(f"{show_view(places)}Nearest: ", min(far, key=far.__getitem__))
 
 
 def check_nearest(question: str, answer: str) -> bool:
-    seen = re.findall(r"You see a (\w+ \w+) (.*)\n", question)
-    far = {name: sum(map(abs, read_place(text))) for name, text in seen}
+    views = re.findall(r"You see a (\w+ \w+) (.*)\n", question)
+    far = {name: sum(map(abs, read_place(text))) for name, text in views}
     return answer == min(far, key=far.__getitem__)
 
 

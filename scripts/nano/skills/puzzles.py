@@ -75,8 +75,8 @@ def complete_row(rng: Random, size: int) -> Document:
 
 
 def check_row(question: str, answer: str) -> bool:
-    size, *there = map(int, re.findall(r"\d+", question.removeprefix("Row of 1 to ")))
-    return {answer} == {str(number) for number in range(1, size + 1)} - {str(number) for number in there}
+    size, *numbers = map(int, re.findall(r"\d+", question.removeprefix("Row of 1 to ")))
+    return {answer} == {str(number) for number in range(1, size + 1)} - {str(number) for number in numbers}
 
 
 def close_brackets(rng: Random, size: int) -> Document:

@@ -50,8 +50,8 @@ def ask_page(page: str, question: str, answer: str) -> Document:
     return (Segment(f"{page}\nQuestion: {question}\n", QUESTION), Segment(f"<answer>{answer}</answer>", ANSWER))
 
 
-def draw_fact(rng: Random, relation: FactKind, subject: str, taken: Sequence[str] = ()) -> str:
-    return rng.choice([name for name in relation.objects if name != subject and name not in taken])
+def draw_fact(rng: Random, relation: FactKind, subject: str, excluded: Sequence[str] = ()) -> str:
+    return rng.choice([name for name in relation.objects if name != subject and name not in excluded])
 
 
 def read_passage(rng: Random, size: int) -> Document:
@@ -60,38 +60,38 @@ def read_passage(rng: Random, size: int) -> Document:
     for name in rng.sample(NAMES, size):
         relation = rng.choice(SIMPLE)
         facts.append((relation, name, draw_fact(rng, relation, name)))
-    relation, name, found = rng.choice(facts)
+    relation, name, answer = rng.choice(facts)
     page = " ".join(r.sentence.format(subject, value) for r, subject, value in facts)
-    return ask_page(page, relation.question.format(name), found)
+    return ask_page(page, relation.question.format(name), answer)
 
 
 def find_missing(rng: Random, size: int) -> Document:
     """The same, but half of the questions ask what no sentence says."""
-    asked, *others = rng.sample(NAMES, size + 1)
+    subject, *others = rng.sample(NAMES, size + 1)
     wanted, other = rng.sample(SIMPLE, 2)
     stated = rng.random() < 0.5
     facts = [(rng.choice(SIMPLE), name) for name in others[1:]] + [(wanted, others[0])]
-    facts.append((wanted if stated else other, asked))
+    facts.append((wanted if stated else other, subject))
     rng.shuffle(facts)
-    told = {name: draw_fact(rng, relation, name) for relation, name in facts}
-    page = " ".join(relation.sentence.format(name, told[name]) for relation, name in facts)
-    return ask_page(page, wanted.question.format(asked), told[asked] if stated else NOT_STATED)
+    values = {name: draw_fact(rng, relation, name) for relation, name in facts}
+    page = " ".join(relation.sentence.format(name, values[name]) for relation, name in facts)
+    return ask_page(page, wanted.question.format(subject), values[subject] if stated else NOT_STATED)
 
 
 def check_passage(question: str, answer: str) -> bool:
-    page, _, asked = question.strip().partition("\nQuestion: ")
-    return answer == f"<answer>{look_up(page, asked)}</answer>"
+    page, _, question_text = question.strip().partition("\nQuestion: ")
+    return answer == f"<answer>{look_up(page, question_text)}</answer>"
 
 
-def look_up(page: str, asked: str) -> str:
+def look_up(page: str, query: str) -> str:
     """The answer to a question on one fact, found by its sentence."""
     for relation in (*SIMPLE, *RELATIONS):
-        subject = re.fullmatch(as_pattern(relation.question), asked)
+        subject = re.fullmatch(as_pattern(relation.question), query)
         if subject is not None:
             sentence = re.escape(relation.sentence).replace(r"\{\}", "{}")
-            found = re.search(sentence.format(re.escape(subject[1]), r"([\w ]+?)"), page)
-            return found[1] if found else NOT_STATED
-    raise ValueError(asked)
+            match = re.search(sentence.format(re.escape(subject[1]), r"([\w ]+?)"), page)
+            return match[1] if match else NOT_STATED
+    raise ValueError(query)
 
 
 def as_pattern(text: str) -> str:
@@ -119,41 +119,41 @@ def draw_chain(rng: Random, size: int) -> tuple[list[tuple[str, str]], str, list
     subjects = [rng.choice(chain[0].subjects)]
     facts = []
     for relation in chain:
-        found = draw_fact(rng, relation, subjects[-1], subjects)
-        facts.append((subjects[-1], relation.sentence.format(subjects[-1], found)))
-        subjects.append(found)
-    asked = subjects[0]
+        value = draw_fact(rng, relation, subjects[-1], subjects)
+        facts.append((subjects[-1], relation.sentence.format(subjects[-1], value)))
+        subjects.append(value)
+    description = subjects[0]
     for relation in chain[:-1]:
-        asked = relation.phrase.format(asked)
-    return facts, chain[-1].question.format(asked), subjects[1:]
+        description = relation.phrase.format(description)
+    return facts, chain[-1].question.format(description), subjects[1:]
 
 
 def follow_chain(rng: Random, size: int) -> Document:
     """`size` facts on as many pages, and up to three pages beside them."""
-    facts, question, found = draw_chain(rng, size)
-    return ask_page(draw_pages(rng, facts, rng.randint(0, 3)), question, found[-1])
+    facts, question, values = draw_chain(rng, size)
+    return ask_page(draw_pages(rng, facts, rng.randint(0, 3)), question, values[-1])
 
 
 def reason_chain(rng: Random, size: int) -> Document:
     """The same, each fact said before the answer."""
-    facts, question, found = draw_chain(rng, size)
+    facts, question, values = draw_chain(rng, size)
     thought = " ".join(sentence for _, sentence in facts)
     page = draw_pages(rng, facts, rng.randint(0, 3))
     return (
         Segment(f"{page}\nThink first. Question: {question}\n", QUESTION),
-        Segment(f"<think>{thought}</think><answer>{found[-1]}</answer>", ANSWER),
+        Segment(f"<think>{thought}</think><answer>{values[-1]}</answer>", ANSWER),
     )
 
 
 def check_chain(question: str, answer: str) -> bool:
     """The innermost description is looked up first, then the one around it, to the question itself."""
-    page, _, asked = question.strip().replace("Think first. ", "").partition("\nQuestion: ")
-    return answer.endswith(f"<answer>{resolve(page, asked)}</answer>")
+    page, _, query = question.strip().replace("Think first. ", "").partition("\nQuestion: ")
+    return answer.endswith(f"<answer>{resolve(page, query)}</answer>")
 
 
-def resolve(page: str, asked: str) -> str:
-    relation = next(r for r in RELATIONS if re.fullmatch(as_pattern(r.question), asked))
-    inner = re.fullmatch(as_pattern(relation.question), asked)
+def resolve(page: str, query: str) -> str:
+    relation = next(r for r in RELATIONS if re.fullmatch(as_pattern(r.question), query))
+    inner = re.fullmatch(as_pattern(relation.question), query)
     assert inner is not None
     return look_up(page, relation.question.format(name_described(page, inner[1])))
 
@@ -171,41 +171,41 @@ def pick_page(rng: Random, size: int) -> Document:
     """Ask which of `size` titled pages a question is about."""
     facts: list[tuple[str, FactKind, str]] = []
     for relation in rng.choices((AUTHOR, TEACHER, BORN, COUNTRY, LEADER), k=size):
-        taken = [subject for subject, _, _ in facts]
-        subject = rng.choice([name for name in relation.subjects if name not in taken])
+        subjects = [subject for subject, _, _ in facts]
+        subject = rng.choice([name for name in relation.subjects if name not in subjects])
         facts.append((subject, relation, draw_fact(rng, relation, subject)))
-    asked, relation, _ = rng.choice(facts)
-    page = "\n".join(f"{subject}: {r.sentence.format(subject, found)}" for subject, r, found in facts)
+    title, relation, _ = rng.choice(facts)
+    page = "\n".join(f"{subject}: {r.sentence.format(subject, value)}" for subject, r, value in facts)
     return (
-        Segment(f"{page}\nWhich page answers: {relation.question.format(asked)}\n", QUESTION),
-        Segment(asked, ANSWER),
+        Segment(f"{page}\nWhich page answers: {relation.question.format(title)}\n", QUESTION),
+        Segment(title, ANSWER),
     )
 
 
 def check_page(question: str, answer: str) -> bool:
-    page, _, asked = question.strip().partition("\nWhich page answers: ")
+    page, _, query = question.strip().partition("\nWhich page answers: ")
     titles = [line.split(": ")[0] for line in page.splitlines()]
-    return answer in titles and re.search(rf"\b{re.escape(answer)}\b", asked) is not None
+    return answer in titles and re.search(rf"\b{re.escape(answer)}\b", query) is not None
 
 
 def sum_up_page(rng: Random, size: int) -> Document:
     """Ask for what a page of `size` facts says of its subject, in one line and in order."""
     name = rng.choice(NAMES)
     kinds = rng.sample(SIMPLE, size)
-    told = [relation.sentence.format(name, draw_fact(rng, relation, name)) for relation in kinds]
+    sentences = [relation.sentence.format(name, draw_fact(rng, relation, name)) for relation in kinds]
     filler = [f"It was a {rng.choice(('cold', 'warm', 'long', 'quiet'))} day." for _ in range(rng.randint(0, 2))]
-    page = [*told, *filler]
+    page = [*sentences, *filler]
     rng.shuffle(page)
-    kept = [sentence for sentence in page if sentence in told]
-    short = " and".join(sentence.rstrip(".").removeprefix(name) for sentence in kept)
+    summary = [sentence for sentence in page if sentence in sentences]
+    short = " and".join(sentence.rstrip(".").removeprefix(name) for sentence in summary)
     return (Segment(f"{' '.join(page)}\nIn one line:\n", QUESTION), Segment(f"{name}{short}.", ANSWER))
 
 
 def check_summary(question: str, answer: str) -> bool:
     sentences = re.findall(r"[^.]+\.", question.partition("\nIn one line")[0])
-    kept = [sentence.strip() for sentence in sentences if "It was a" not in sentence]
-    name = kept[0].split()[0]
-    return answer == name + " and".join(sentence.rstrip(".").removeprefix(name) for sentence in kept) + "."
+    summary = [sentence.strip() for sentence in sentences if "It was a" not in sentence]
+    name = summary[0].split()[0]
+    return answer == name + " and".join(sentence.rstrip(".").removeprefix(name) for sentence in summary) + "."
 
 
 LESSONS = (

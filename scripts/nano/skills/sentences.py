@@ -30,7 +30,7 @@ CLOSINGS = (
 
 
 def draw_scene(rng: Random) -> str:
-    """A sentence that says nothing of where anybody is or what they hold."""
+    """Draw a sentence without anybody's place or possessions."""
     return rng.choice(
         (
             f"It is a {rng.choice(('cold', 'warm', 'quiet', 'long'))} day in {rng.choice(TOWNS)}.",
@@ -44,33 +44,33 @@ def draw_scene(rng: Random) -> str:
 def track_person(rng: Random, size: int) -> Document:
     """Ask where somebody is after `size` moves of two people."""
     people = rng.sample(NAMES, 2)
-    told: list[str] = []
+    sentences: list[str] = []
     where: dict[str, str] = {}
     for index in range(size):
         name = people[index] if index < 2 else rng.choice(people)
         where[name] = rng.choice([place for place in PLACES if place != where.get(name)])
-        told.append(f"{name} {rng.choice(WENT).format(where[name])}.")
-        told += [draw_scene(rng)] if rng.random() < 0.3 else []
-    asked = rng.choice(list(where))
-    return ask(f"{' '.join(told)} At the end {asked} is in the ", f"{where[asked]}.")
+        sentences.append(f"{name} {rng.choice(WENT).format(where[name])}.")
+        sentences += [draw_scene(rng)] if rng.random() < 0.3 else []
+    person = rng.choice(list(where))
+    return ask(f"{' '.join(sentences)} At the end {person} is in the ", f"{where[person]}.")
 
 
 def check_person(question: str, answer: str) -> bool:
-    asked = re.search(r"At the end (\w+) is in the $", question)
-    assert asked is not None
-    return answer == re.findall(rf"{asked[1]} [\w ]+ the (\w+)\.", question)[-1] + "."
+    match = re.search(r"At the end (\w+) is in the $", question)
+    assert match is not None
+    return answer == re.findall(rf"{match[1]} [\w ]+ the (\w+)\.", question)[-1] + "."
 
 
 def track_thing(rng: Random, size: int) -> Document:
     """Ask who has a thing after it was handed on `size` times."""
     people = rng.sample(NAMES, 3)
-    thing, holder = rng.choice(THINGS), rng.randrange(3)
-    told = [f"{people[holder]} has a {rng.choice(COLOURS)} {thing}."]
+    noun, holder = rng.choice(THINGS), rng.randrange(3)
+    sentences = [f"{people[holder]} has a {rng.choice(COLOURS)} {noun}."]
     for _ in range(size):
         giver, holder = holder, (holder + rng.choice((1, 2))) % 3
-        told.append(f"{people[giver]} gives the {thing} to {people[holder]}.")
-        told += [draw_scene(rng)] if rng.random() < 0.3 else []
-    return ask(f"{' '.join(told)} Now the {thing} is with ", f"{people[holder]}.")
+        sentences.append(f"{people[giver]} gives the {noun} to {people[holder]}.")
+        sentences += [draw_scene(rng)] if rng.random() < 0.3 else []
+    return ask(f"{' '.join(sentences)} Now the {noun} is with ", f"{people[holder]}.")
 
 
 def check_thing(question: str, answer: str) -> bool:

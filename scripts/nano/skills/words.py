@@ -44,6 +44,7 @@ def show_count(number: int, noun: str) -> str:
 
 
 def atomic_words() -> tuple[str, ...]:
-    """Words that are one token each, wherever they stand: what varies inside a phrase is read and copied whole."""
+    """Return the words of one token each, in any place, so that a model reads and copies the variable words of a phrase
+    whole."""
     proper = (*NAMES, *TOWNS, *COUNTRIES, *SCHOOLS, *(word for title in TITLES for word in title.split()[1:]))
     return tuple(dict.fromkeys((*WORDS, *NUMERALS, *proper, *CAPITALS.replace("I", ""))))

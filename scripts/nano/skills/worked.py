@@ -54,8 +54,8 @@ def work_middle(low: int, high: int) -> list[str]:
 
 
 def work_remainder(a: int, b: int) -> list[str]:
-    whole = a // b * b
-    return [f"{a // b} * {b} = {whole}", f"{a} - {whole} = {a % b}"]
+    multiple = a // b * b
+    return [f"{a // b} * {b} = {multiple}", f"{a} - {multiple} = {a % b}"]
 
 
 FORMS: dict[str, tuple[Callable[[int, int], list[str]], Callable[[int, int], int]]] = {
@@ -104,8 +104,8 @@ def check_worked(question: str, answer: str) -> bool:
 
 
 def is_true(line: str) -> bool:
-    said, value = line.split(" = ")
-    return evaluate(said) == int(value)
+    expression, value = line.split(" = ")
+    return evaluate(expression) == int(value)
 
 
 LESSONS = (
