@@ -279,16 +279,16 @@ class Curriculum(Protocol):
 
     def begin(self) -> CurriculumState: ...
 
-    def adapt(self, known: CurriculumState, groups: Sequence[Group]) -> CurriculumState:
+    def adapt(self, state: CurriculumState, groups: Sequence[Group]) -> CurriculumState:
         """Return the counts after a step."""
         ...
 
-    def num_tasks(self, known: CurriculumState) -> Mapping[str, int]:
+    def num_tasks(self, state: CurriculumState) -> Mapping[str, int]:
         """Return the number of tasks that each component gave."""
         ...
 
-    def choose(self, known: CurriculumState, num: int, *key: object) -> list[str]:
+    def choose(self, state: CurriculumState, num: int, *key: object) -> list[str]:
         """Return the component of each of a step's tasks; `key` is what random numbers are for."""
         ...
 
-    def tell(self, known: CurriculumState) -> Metrics: ...
+    def tell(self, state: CurriculumState) -> Metrics: ...
