@@ -81,7 +81,7 @@ class Messages(Space[list[dict[str, str]]]):
         return [{"role": "user", "content": self.text.sample()}]
 
     def contains(self, x: Any) -> bool:
-        return isinstance(x, list) and all(isinstance(one, dict) and is_message(one) for one in x)
+        return isinstance(x, list) and all(isinstance(message, dict) and is_message(message) for message in x)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self)
@@ -90,5 +90,5 @@ class Messages(Space[list[dict[str, str]]]):
         return f"{type(self).__name__}()"
 
 
-def is_message(one: dict[str, Any]) -> bool:
-    return one.keys() == {"role", "content"} and all(isinstance(text, str) for text in one.values())
+def is_message(message: dict[str, Any]) -> bool:
+    return message.keys() == {"role", "content"} and all(isinstance(text, str) for text in message.values())

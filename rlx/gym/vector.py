@@ -118,37 +118,42 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         """Reset all, or those of `reset_mask`: environment i with seed + i, and its own of a list of tasks or of `idx`.
         As in GEM, `env3_kwargs={"idx": 7}` are keywords of the reset of environment 3."""
         require(Mapping, "options by name", options=options or {})
-        own = self.keywords_of(keywords)
+        env_keywords = self.keywords_of(keywords)
         choices = dict(options or {})
         mask = choices.pop("reset_mask", None)
         chosen = range(self.num_envs) if mask is None else np.flatnonzero(self.one_each("reset_mask", mask)).tolist()
         seeds = self.seeds_of(seed)
         numbers = self.one_each("idx", idx) if isinstance(idx, Sequence) else [idx] * self.num_envs
-        given = [
-            {"seed": seeds[i], "options": self.choices_of(choices, i) or None, "idx": numbers[i], **own.get(i, {})}
+        reset_keywords = [
+            {
+                "seed": seeds[i],
+                "options": self.choices_of(choices, i) or None,
+                "idx": numbers[i],
+                **env_keywords.get(i, {}),
+            }
             for i in chosen
         ]
-        told = self.all_of(self.begin, list(zip(chosen, given)))
+        results = self.all_of(self.begin, list(zip(chosen, reset_keywords)))
         infos = Infos(self.num_envs)
-        for i, (observation, info) in zip(chosen, told):
+        for i, (observation, info) in zip(chosen, results):
             self.seen[i] = observation
             infos.add(info, i)
         return list(self.seen), infos
 
     def keywords_of(self, keywords: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
         """Return the keywords of single environments by their numbers."""
-        own = {}
+        env_keywords = {}
         for name, value in keywords.items():
-            found = ENV_KWARGS.fullmatch(name)
-            if found is None or int(found[1]) >= self.num_envs:
+            match = ENV_KWARGS.fullmatch(name)
+            if match is None or int(match[1]) >= self.num_envs:
                 last = f"env{self.num_envs - 1}_kwargs"
                 raise MistakeError(f"reset: there is no keyword {name!r:.60}; expected env0_kwargs to {last}")
             require(Mapping, "keywords of its reset, such as {'idx': 0}", **{name: value})
             for key in value:
                 if key not in RESETS:
                     raise MistakeError(f"{name}: there is no {key!r:.60}{near(str(key), RESETS)}")
-            own[int(found[1])] = value
-        return own
+            env_keywords[int(match[1])] = value
+        return env_keywords
 
     def seeds_of(self, seed: int | Sequence[int | None] | None) -> Sequence[int | None]:
         if seed is None:
@@ -163,11 +168,11 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
             return dict(choices)
         return {**choices, "task": self.one_each("tasks", choices["task"])[i]}
 
-    def one_each(self, what: str, values: Sequence[Any]) -> Sequence[Any]:
+    def one_each(self, name: str, values: Sequence[Any]) -> Sequence[Any]:
         has_many = hasattr(values, "__len__") and not isinstance(values, str)
         if not has_many or len(values) != self.num_envs:
-            given = f"{len(values)} {what}" if has_many else f"{what}={values!r:.60}"
-            raise MistakeError(f"{given}: expected one for each of {self.num_envs} environments")
+            description = f"{len(values)} {name}" if has_many else f"{name}={values!r:.60}"
+            raise MistakeError(f"{description}: expected one for each of {self.num_envs} environments")
         return values
 
     def step(
@@ -198,17 +203,17 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
             infos,
         )
 
-    def all_of(self, work: Callable[..., T], given: Sequence[tuple]) -> list[T]:
+    def all_of(self, work: Callable[..., T], arguments: Sequence[tuple]) -> list[T]:
         """Return the result of the work for each environment, whose number is the first of its arguments."""
         if self.closed:
             raise ClosedEnvironmentError("the environments are closed: make them anew")
         if self.pool is None:
-            return [work(*one) for one in given]
-        asked = [self.pool.submit(work, *one) for one in given if one[0] in self.slow]
-        done = iter([work(*one) for one in given if one[0] not in self.slow])
-        wait(asked)  # also where one raises: no thread steps an environment after this call
-        waited = (one.result() for one in asked)
-        return [next(waited if one[0] in self.slow else done) for one in given]
+            return [work(*args) for args in arguments]
+        futures = [self.pool.submit(work, *args) for args in arguments if args[0] in self.slow]
+        done = iter([work(*args) for args in arguments if args[0] not in self.slow])
+        wait(futures)  # also where one raises: no thread steps an environment after this call
+        waited = (future.result() for future in futures)
+        return [next(waited if args[0] in self.slow else done) for args in arguments]
 
     def turn(self, i: int, action: str) -> Outcome:
         """A step of one environment, and what its end brings with it."""
@@ -228,9 +233,9 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         self.over[i] = True
         if self.mode is not AutoresetMode.SAME_STEP:
             return outcome
-        last, reward, terminated, truncated, said = outcome
+        last, reward, terminated, truncated, last_info = outcome
         observation, info = self.begin(i)
-        return observation, reward, terminated, truncated, {**info, "final_obs": last, "final_info": said}
+        return observation, reward, terminated, truncated, {**info, "final_obs": last, "final_info": last_info}
 
     def begin(self, i: int, keywords: Mapping[str, Any] = NOTHING) -> tuple[Any, dict[str, Any]]:
         """Begin an episode of one environment. One that cannot begin tries again at its next step."""

@@ -15,8 +15,8 @@ FREE = re.compile(r"\b(env|reply)/.+")
 """Metrics that environments and protocols name themselves."""
 
 
-def is_among(name: str, known: Sequence[str]) -> bool:
-    return name in known or FREE.sub(r"\1/NAME", name) in known
+def is_among(name: str, names: Sequence[str]) -> bool:
+    return name in names or FREE.sub(r"\1/NAME", name) in names
 
 
 def metrics_of(run: Run) -> list[str]:
@@ -41,10 +41,10 @@ def blanks(run: Run) -> list[Group]:
 def blank(part: str, num_samples: int) -> Group:
     """Episodes of a turn in which nothing happened, and of which something was said."""
     task = Task(id=part, prompt=(), data={}, env=part)
-    said = Completion(token_ids=(), logprobs=(), stop="stop")
+    completion = Completion(token_ids=(), logprobs=(), stop="stop")
     turn = Turn(
         prompt_ids=(),
-        completion=said,
+        completion=completion,
         action=Action(kind="answer", text=""),
         metrics={"NAME": 0.0},
         reply={"reply/NAME": 0.0},

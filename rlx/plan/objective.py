@@ -14,8 +14,8 @@ class ObjectiveError(MistakeError):
 
 def names_of(run: Run) -> list[str]:
     """Return the objectives as a list."""
-    asked = run.objective
-    return [] if asked is None else [asked] if isinstance(asked, str) else list(asked)
+    objective = run.objective
+    return [] if objective is None else [objective] if isinstance(objective, str) else list(objective)
 
 
 def check_objective(prospect: Prospect) -> None:

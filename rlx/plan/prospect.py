@@ -330,8 +330,8 @@ class Prospect:
     @property
     def num_evaluations(self) -> int:
         """Number of evaluations: of the untrained model, the start, the end where it is another, and those between."""
-        every, steps = self.run.evaluate.every, self.run.steps
-        between = (steps - 1) // every if every and steps else 0
+        interval, steps = self.run.evaluate.every, self.run.steps
+        between = (steps - 1) // interval if interval and steps else 0
         return 1 + self.judges_untrained + between + (steps > 0)
 
     @property

@@ -92,10 +92,10 @@ class Stage:
 def load_of(algo: Algorithm, lengths: Lengths, most: int, num_adapted: int | None) -> Load:
     """Build the load of a step whose episodes have such lengths."""
     sampled, turns = max(1, round(lengths.sampled)), max(1, round(lengths.turns))
-    of_all = max(1, round(lengths.agents * lengths.turns))
+    all_turns = max(1, round(lengths.agents * lengths.turns))
     return Load(
-        episodes=episodes_of(algo, of_all),
-        samples=max(1, round(episodes_a_task(algo.sample, of_all))),
+        episodes=episodes_of(algo, all_turns),
+        samples=max(1, round(episodes_a_task(algo.sample, all_turns))),
         prompt=round(lengths.prompt),
         sampled=sampled,
         observed=round(lengths.observed),

@@ -42,10 +42,10 @@ def machine_of(hardware: Hardware, shape: Shape) -> Machine | None:
         flops = CORE * hardware.num_threads
         weights = CACHED if fits else MEMORY
         return Machine(name="CPU", flops=flops, bandwidth=weights, contexts=MEMORY, link=1e9, network=1e9)
-    found = (MACHINES | OTHERS).get(hardware.gpu or "") or machine_named(gpu.name for gpu in gpus())
-    if found is None:
+    machine = (MACHINES | OTHERS).get(hardware.gpu or "") or machine_named(gpu.name for gpu in gpus())
+    if machine is None:
         return None
-    return found if hardware.learner_dtype == "bfloat16" else in_float32(found)
+    return machine if hardware.learner_dtype == "bfloat16" else in_float32(machine)
 
 
 def efficiency_of(hardware: Hardware) -> Efficiency:

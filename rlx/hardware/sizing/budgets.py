@@ -39,15 +39,15 @@ def budgets(hardware: Hardware, demand: Demand, have: int | None, *, trains: boo
         )
         return on_machine(hardware, [alone])
     if servers:
-        found = [Budget(name="learner", amounts=learner, devices=hardware.num_processes), beside]
+        estimates = [Budget(name="learner", amounts=learner, devices=hardware.num_processes), beside]
     elif sleeps(hardware):
-        found = [
+        estimates = [
             Budget(name="sampling", amounts=resident | engine, devices=hardware.num_processes, notes=notes),
             Budget(name="updating", amounts=learner | asleep(), devices=hardware.num_processes),
         ]
     else:
-        found = [Budget(name="learner and engine", amounts=learner | engine, devices=hardware.num_processes)]
-    return on_machine(hardware, found)
+        estimates = [Budget(name="learner and engine", amounts=learner | engine, devices=hardware.num_processes)]
+    return on_machine(hardware, estimates)
 
 
 def sleeps(hardware: Hardware) -> bool:
@@ -57,20 +57,20 @@ def sleeps(hardware: Hardware) -> bool:
 
 def resident_names(hardware: Hardware) -> tuple[str, ...]:
     """Name the amounts that a learner holds between updates."""
-    kept = ("weights", "reference", "optimizer", "program")
-    return (*kept, "gradients", "gradient bucket") if hardware.effective_zero_stage == 3 else kept
+    names = ("weights", "reference", "optimizer", "program")
+    return (*names, "gradients", "gradient bucket") if hardware.effective_zero_stage == 3 else names
 
 
 def asleep() -> dict[str, Amount]:
     return {"engine asleep": exactly(VLLM_GRAPHS)}
 
 
-def on_machine(hardware: Hardware, found: list[Budget]) -> list[Budget]:
+def on_machine(hardware: Hardware, device_budgets: list[Budget]) -> list[Budget]:
     """On cpu all processes of a node share one memory: one budget of one machine."""
     if hardware.device != "cpu":
-        return found
+        return device_budgets
     amounts: dict[str, Amount] = {}
-    for budget in found:
+    for budget in device_budgets:
         for name, amount in budget.amounts.items():
             amounts[name] = amounts.get(name, Amount(least=0, most=0)) + amount * -(
                 -budget.devices // hardware.num_nodes
