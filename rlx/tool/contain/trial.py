@@ -5,5 +5,5 @@ from __future__ import annotations
 from typing import Any
 
 
-def answer(asked: Any) -> Any:
-    return asked
+def answer(request: Any) -> Any:
+    return request
