@@ -180,7 +180,7 @@ def form_of(env: Environment) -> str:
 
 
 def build_protocol(protocol: str | Dialect, keys: Mapping[str, Any]) -> Dialect:
-    """A protocol by its name in conf/protocol, or as it is."""
+    """Build the protocol of this name in conf/protocol; return a `Dialect` unchanged."""
     if not isinstance(protocol, (str, Dialect)):
         raise MistakeError(f"protocol={protocol!r:.60}: expected the name of one, or a Dialect")
     if not isinstance(protocol, str):

@@ -1,4 +1,4 @@
-"""One environment as Gymnasium has it: the agent's whole completion in, the observation's text out.
+"""One environment with Gymnasium's interface: the agent's whole completion in, the observation's text out.
 
     reset   the next task of a stream that `seed` begins; the same seed, the same tasks step    text --protocol-->
     Action --> Step --protocol--> text; the same rules as a run's player (rlx.environment.world)
@@ -115,7 +115,7 @@ class TextEnv(gymnasium.Env[Any, str]):
         self.opening = self.seen = lawful(spoken.env, self.episode.opening())
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """One turn; `Cut(text)` is one that was cut off."""
+        """Take one turn; `Cut(text)` marks a completion that was cut off."""
         episode = self.episode
         if episode is None:
             raise ResetNeeded("the episode is over, or was never begun: call reset() first")
@@ -193,7 +193,7 @@ class TextEnv(gymnasium.Env[Any, str]):
         return any(part.pace != "inline" for part in parts_of(self.world).values())
 
     def render(self) -> str | None:
-        """The last that was seen, as it is told."""
+        """Return the text of the last observation; None without `render_mode="ansi"`."""
         return self.dialect.render(self.seen.observation) if self.render_mode == "ansi" else None
 
     def sample_random_action(self) -> str:

@@ -31,13 +31,13 @@ def require_seed(seed: Any) -> None:
 
 
 def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
-    """MistakeError unless it is one of these."""
+    """Raise a MistakeError unless the value is among the choices."""
     if not any(value == choice for choice in choices):
         raise MistakeError(f"{name}={value!r:.60}: expected {', '.join(map(str, choices))}")
 
 
 def check_text(action: Any) -> None:
-    """MistakeError unless it is what an agent can say."""
+    """Raise a MistakeError unless the action is a text."""
     if not isinstance(action, str):
         raise MistakeError(f"an action of type {type(action).__name__}: expected the text of a turn")
 

@@ -163,7 +163,7 @@ def answer_of(tools: Sequence[GemTool], action: str) -> tuple[int, bool, str, st
 
 
 class Pay(NamedTuple):
-    """Rewards of a call, and besides of one that succeeds; of one that fails instead, where that is not 0."""
+    """Rewards of a call: `call`, plus `success` after a success; `error` replaces both after a failure, unless 0."""
 
     call: float
     success: float
@@ -184,9 +184,9 @@ class Layer(NamedTuple):
 
 
 class ToolEnvWrapper(TextEnv):
-    """An environment whose agent may also call tools: the first of them that runs what the turn says answers it. When
-    `max_tool_uses` calls were made, all is said to the environment, whose own tools are asked next. Calls are none of
-    its turns."""
+    """An environment whose agent may also call tools: the first tool that succeeds on a turn's call answers the turn.
+    After `max_tool_uses` calls every turn goes to the environment inside, whose own tools come next. Calls do not count
+    as turns of the environment."""
 
     def __new__(cls, env: Any, *values: Any, **keywords: Any) -> Any:
         """Choose the wrapper for environments of one's own class (rlx.gym.registered)."""

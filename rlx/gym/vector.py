@@ -8,9 +8,9 @@ An episode that raises is `truncated`, its `info` says the `error`, and the next
 not used: it goes by the ticks of an engine that samples, and here the trainer samples. Both take a turn as one piece of
 work for any thread, and an environment's pace says where that work is done.
 
-`autoreset`: `same_step` unless said otherwise, as GEM has it and as it costs no completion: the observation is the
-next episode's first, and infos have the last one's `final_obs` and `final_info`. With `next_step`, Gymnasium's default,
-a step whose action is ignored begins the next episode, so that a policy samples a turn for nothing each time.
+`autoreset`: `same_step` by default, like GEM, because no completion is wasted: the observation is the next episode's
+first, and infos have `final_obs` and `final_info` of the last episode. With `next_step`, Gymnasium's default, a step
+with an ignored action begins the next episode, so a policy samples one turn in vain each time.
 `disabled` leaves it to `reset(options={"reset_mask": …})`.
 """
 
@@ -78,7 +78,7 @@ def empty(value: Any, num: int) -> np.ndarray:
 
 
 class TextVectorEnv(VectorEnv[Any, Any, Any]):
-    """Environments that step together; those of an option share what it made, and have their own streams of tasks."""
+    """Environments that step together. Environments of one option share its data, and have separate task streams."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         return self.one_each("seeds", seed)
 
     def choices_of(self, choices: Mapping[str, Any], i: int) -> dict[str, Any]:
-        """Options of a reset, as they are for one environment."""
+        """Return the reset options of environment `i`."""
         if not isinstance(choices.get("task"), (list, tuple)):
             return dict(choices)
         return {**choices, "task": self.one_each("tasks", choices["task"])[i]}
@@ -179,7 +179,7 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         self, actions: Sequence[str] | Mapping[int, str]
     ) -> tuple[list[Any], np.ndarray, np.ndarray, np.ndarray, Infos]:
         """Step each environment, or only those that a mapping names, in its order. Observations are a list, as in GEM:
-        a trainer replaces those of episodes that it begins itself."""
+        a trainer replaces the first observations of the episodes that it begins itself."""
         if not isinstance(actions, Mapping):
             actions = dict(enumerate(self.one_each("actions", actions)))
         for i, action in actions.items():
@@ -216,7 +216,7 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         return [next(waited if args[0] in self.slow else done) for args in arguments]
 
     def turn(self, i: int, action: str) -> Outcome:
-        """A step of one environment, and what its end brings with it."""
+        """Step one environment, and begin its next episode if the autoreset mode does so in this step."""
         if self.over[i] and self.mode is AutoresetMode.NEXT_STEP:
             observation, info = self.begin(i)
             return observation, 0.0, False, False, info
@@ -238,7 +238,7 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         return observation, reward, terminated, truncated, {**info, "final_obs": last, "final_info": last_info}
 
     def begin(self, i: int, keywords: Mapping[str, Any] = NOTHING) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode of one environment. One that cannot begin tries again at its next step."""
+        """Begin an episode of one environment. An environment that fails to begin tries again at its next step."""
         try:
             observation, info = self.envs[i].reset(**{k: v for k, v in keywords.items() if v is not None})
         except (MistakeError, LostServiceError, gymnasium.error.Error):  # of whoever called, and of all episodes

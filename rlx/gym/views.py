@@ -35,7 +35,7 @@ def history_of(pieces: Iterable[Piece], replies: Sequence[str]) -> str:
 
 
 def text_of(piece: Piece, replies: Sequence[str]) -> str:
-    """Return the text of a piece: its own, or what was said in its turn."""
+    """Return the text of a piece, or else the reply of its turn."""
     return piece.text if piece.text or piece.turn is None else replies[piece.turn]
 
 

@@ -3,7 +3,7 @@
 A turn is one block that acts. What a completion says is read the way an engine generates it: the first closing tag of a
 block that acts ends the turn, and whatever follows does not exist.
 
-A `reasoning` model may think as it likes, before that block and between its words: tags in <think> are not tags. In
+A `reasoning` model may think before that block and within the block: tags in <think> are not tags. In
 text that no engine ended the last answer counts. Without `reasoning` a turn has the strict form of "Cost-Aware
 Tool-Integrated Reasoning for Countdown Arithmetic": at most one <think>, which stands first and holds no tag.
 """

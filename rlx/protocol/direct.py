@@ -4,9 +4,9 @@
     agent:        25\\n
     environment:  lower\\n
 
-Where an environment declares one action and that takes an argument, a turn is the argument. Where it declares several,
-a turn is the action's name, or its phrase (`turn left`) where it has one, and after it the argument if it takes one.
-Where it declares none, a turn is the answer.
+If an environment declares a single action, and the action takes an argument, a turn is the argument. With any other
+actions, a turn is the action's name or phrase (`turn left`), then the argument, if any. Without actions, a turn is the
+answer.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Lines(History):
 
 @dataclass(frozen=True, kw_only=True)
 class Direct(Lines):
-    """Turns of one line, or of as many as `stops` lets them have."""
+    """Turns of one line, or of several lines if `stops` allows."""
 
     exact: bool = False
     """Read an action only if the turn is its words exactly; false: capitals, and white space around words, do not

@@ -63,7 +63,7 @@ class Choosing(Dialect):
 
 @dataclass(frozen=True, kw_only=True)
 class Drawn:
-    """The automata of a run as one, and where in it each part's states begin."""
+    """The automata of a run, joined into one automaton, with the first state of each part."""
 
     automaton: Automaton | None = None
     states: Mapping[str, int] = field(default_factory=dict)

@@ -48,9 +48,9 @@ class ExpA(Lines, Choosing):
     """For chat models: observations continue the model's own message, so the template is for the prompt only (EARL's
     Algorithm 1). False: each observation is a message of the user or tool."""
     rows: Initial = "description"
-    """Initial output rows of new actions: description (each action as likely as its whole description; one of
-    several tokens is fitted while the model is loaded), word (the mean of its words' rows), first (its first word's
-    row, as EARL's release has it)."""
+    """Initial output rows of new actions: description (an action has the probability of its description; rows
+    for several tokens are fitted while the model is loaded), word (the mean of its words' rows), first (its first
+    word's row, as EARL's release has it)."""
     stops: tuple[str, ...] = ()
     """Stop strings of an answer, beside the model's end of sequence."""
     tool_verbs: tuple[Verb, ...] = ()
@@ -267,8 +267,8 @@ def press(verb: Verb, text: str) -> list[str]:
 
 
 def presses(buttons: Buttons, text: str) -> Iterator[str]:
-    """The buttons that write an argument, as they are written; of several that fit the longest. A blank that the last
-    one ends with may be missing."""
+    """Yield the texts of the buttons that write an argument; where several buttons fit, the longest. The text may lack
+    the blank at the end of the last button."""
     left, state = buttons.between + text, 0
     while True:
         fitting = [name for name in buttons.states[state] if f"{left} ".startswith(buttons.between + name)]

@@ -98,13 +98,13 @@ class Standalone(Tags):
         yield from self.result(turn, self.kept_characters.get(turn.action.name))
 
     def action_text(self, action: Action) -> str:
-        """Return an action as its tag, in one line."""
+        """Write an action as a tag on a single line."""
         name = ANSWER if action.kind == "answer" else action.name
         body = neutralise(" ".join(action.text.split()))
         return f"<{name}>{body}</{name}>" if name and action.kind != "invalid" else f"(no valid turn: {body})"
 
     def result(self, turn: Turn, limit: int | None) -> Iterator[str]:
-        """Yield what a turn was answered, up to `limit` characters; None: all."""
+        """Yield the result of a turn, up to `limit` characters; None: all."""
         if turn.observation:
             text = neutralise(join_texts(turn.observation))
             yield f"Result: {text if limit is None or len(text) <= limit else f'{text[:limit]}...'}"

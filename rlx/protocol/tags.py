@@ -45,7 +45,7 @@ class Tags(Blocks):
 
     @property
     def entries(self) -> dict[str, tuple[str, str]]:
-        """Texts that enter the blocks that act, by their names (`Dialect.entries`)."""
+        """Opening texts of the acting blocks, by name (`Dialect.entries`)."""
         return {name: ("", f"<{name}>") for name in (*self.tools, *self.acts)}
 
     def may_enter(self, name: str, pieces: Sequence[str], opened: str = "") -> list[bool]:

@@ -1,6 +1,6 @@
-"""Run code of a model in this process, which is forked for it and contained (rlx.tool.contain.server). It imports
-nothing of rlx, as another Python may run it. Assertions about what the program returns are examined in
-cpython_values."""
+"""Run code of a model in this process, which is forked for it and contained (rlx.tool.contain.server). This
+module imports nothing of rlx, because another Python may run it. Assertions about what the program returns are
+examined in cpython_values."""
 
 from __future__ import annotations
 

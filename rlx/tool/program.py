@@ -1,4 +1,4 @@
-"""Whole programs in the sandbox of rlx.tool.python: what one prints for what it reads, or what its functions return.
+"""Whole programs in the sandbox of rlx.tool.python: the output for a given input, or return values of functions.
 
     stdin  "3\\n4\\n"     program  a = int(input()) ...     prints  "17\\n"
     after  "repr(f([1, 2]))"                               is "3"
@@ -201,7 +201,7 @@ def with_sys(code: str) -> str:
 
 
 def from_sys(match: re.Match[str]) -> str:
-    """`from sys import stdin`, as what it comes to."""
+    """Rewrite `from sys import stdin` with the prelude's names."""
     names = [name.strip() for name in match[2].split(",")]
     return match[1] + "; ".join(
         f"{name} = sys_{name}" if name in SYS_MEMBERS else f"from sys import {name}" for name in names

@@ -132,8 +132,8 @@ class Python(Tool):
 
     @contextmanager
     def session(self, use: str = "programs") -> Iterator[Sandbox]:
-        """Check out a fresh sandbox, for `seconds` of processor time. Those of another use are others, so that a thread
-        may wait for one while it holds one."""
+        """Check out a fresh sandbox, for `seconds` of processor time. Each use has its own pool, so a thread that holds
+        a sandbox of one use can wait for a sandbox of another."""
         with STARTING:
             sandboxes = pool(os.getpid(), self.processes, use)
         with sandboxes.checkout(limits=limits(self), os_policy=FROZEN, print_flush_interval=0) as session:
@@ -190,7 +190,7 @@ class Printed:
 
 
 def run(session: MontySession, code: str, printed: Printed) -> None:
-    """Run a snippet so that its last expression, if it ends with one, is printed."""
+    """Run a snippet, and print the value of its last expression, if any."""
     code = code.replace("\r\n", "\n").replace("\r", "\n")
     for printed_code in printing(code):
         try:
@@ -226,7 +226,7 @@ def end_sandboxes() -> None:
 
 
 def interpreter(resources: ExitStack) -> str | None:
-    """The interpreter without its stderr, which would be this process's: a script in memory, so that none is left."""
+    """Return an in-memory script that runs the interpreter without this process's stderr; no file is left behind."""
     places = os.pathsep.join((sysconfig.get_path("scripts"), os.environ.get("PATH", "")))
     binary = os.environ.get("MONTY_BIN") or shutil.which("monty", path=places)
     if binary is None or not hasattr(os, "memfd_create"):

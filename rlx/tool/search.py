@@ -99,7 +99,7 @@ class Search(Tool):
 
 
 def add_title(page: Page) -> str:
-    """Return a page's text, after its title where it has one."""
+    """Return a page's title, if any, and text."""
     return f"{page.title}: {page.text}" if page.title else page.text
 
 
@@ -109,7 +109,7 @@ def read_pages(path: str) -> list[str]:
 
 
 def as_text(fields: Fields) -> str:
-    """Return a page as one text, its title first."""
+    """Return a page as a single text with the title first."""
     if isinstance(fields, str):
         return encodable(fields)
     contents = fields["contents"] if "contents" in fields else f"{fields['title']}: {fields['text']}"

@@ -103,7 +103,7 @@ class Box:
         self.greeting: dict[str, Any] = {}
 
     def know(self) -> dict[str, Any]:
-        """Return what the module said as it started: `tasks`, or an `error`."""
+        """Return the module's report from its start: `tasks`, or an `error`."""
         with self.lock:
             self.started()
             return self.greeting
@@ -225,7 +225,7 @@ class Box:
         return self.python == sys.executable
 
     def environment(self) -> dict[str, str]:
-        """Nothing of this process's where it is contained; another Python has modules of its own."""
+        """Return the server's variables: only those of PASSED in a container, and no PYTHONPATH for another Python."""
         passed = [name for name in (PASSED if self.contained else os.environ) if name in os.environ]
         inherited = {name: os.environ[name] for name in passed if name != "PYTHONPATH" or self.is_this_python}
         fixed = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

@@ -52,7 +52,7 @@ def enter(control: socket.socket, module: ModuleType, settings: dict[str, Any], 
 
 
 def place_of(pairs: list[tuple[str, str]]) -> str:
-    """Return the folder for a process's own files: one that hides nothing it may read."""
+    """Return the folder for a process's own files; mounting this folder hides no readable path."""
     return kernel.SCRATCH if any(target.startswith("/tmp/") for target, _ in pairs) else "/tmp"
 
 

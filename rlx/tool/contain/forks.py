@@ -115,7 +115,7 @@ class Server:
         self.control.sendall(NUMBER.pack(number))
 
     def fork_patiently(self) -> int:
-        """Fork as soon as processes that end leave room. Return 0 in the new process, its number in the kernel here."""
+        """Fork, with retries until ended processes leave room. Return 0 in the new process, and its process id here."""
         for pause in PAUSES:
             with suppress(OSError):
                 return os.fork()

@@ -93,7 +93,7 @@ def use_huge_pages() -> None:
 
 
 def build_view(pairs: Iterable[tuple[str, str]]) -> None:
-    """Make a root of these paths (where each is seen, where it is), and make it read-only."""
+    """Build a read-only root from pairs of paths: inside and outside."""
     mount("none", "/", None, RECURSIVE | PRIVATE)
     mount("tmpfs", "/tmp", "tmpfs", NO_SUID | NO_DEVICES, "size=1m,mode=755")
     os.mkdir("/tmp" + OLD)
@@ -153,7 +153,7 @@ def seen_paths(extra: Iterable[str], prefixes: Iterable[str], path: Iterable[str
 
 
 def mount_private_tmp(place: str) -> None:
-    """Give this process a folder of its own, whose files end with it."""
+    """Give this process a private folder in memory; its files vanish with the process."""
     unshare(NEW_MOUNTS)
     mount("tmpfs", place, "tmpfs", NO_SUID | NO_DEVICES, f"size={TMP_MB}m,nr_inodes=4k,mode=700")
     os.chdir(place)

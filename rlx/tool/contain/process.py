@@ -1,4 +1,4 @@
-"""A contained process as its parent sees it: one line of JSON for each request and each answer, and the errors."""
+"""A contained process, from its parent's side: one line of JSON for each request and each answer, and the errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class StartError(RuntimeError):
 
 
 class RefusedError(MistakeError):
-    """This machine cannot contain a process; the message is one line that says what to do."""
+    """This machine cannot contain a process; the message is one line with the remedy."""
 
 
 class Process:
@@ -109,7 +109,7 @@ def receive(line: socket.socket, length: int) -> bytes:
 
 
 def read_line(line: socket.socket, seconds: float) -> bytes:
-    """Read one line, where one at a time is said."""
+    """Read a line from a peer that writes lines one by one."""
     deadline, parts = monotonic() + seconds, bytearray()
     while not parts.endswith(b"\n"):
         line.settimeout(max(1e-3, deadline - monotonic()))

@@ -1,5 +1,5 @@
-"""The Python that forks contained processes (rlx.tool.contain.box): a fresh one for each request, after it has imported
-what they need. Any Python of 3.9 or newer can run it: it needs nothing but the standard library.
+"""The Python that forks contained processes (rlx.tool.contain.box): it imports the needed modules once, and forks a
+fresh process for each request. Any Python of 3.9 or newer can run it: it needs nothing but the standard library.
 
     A  watches: ends B when rlx is gone            imports the module, then forks B
     └─ B  makes the namespaces and the view        waits for C
@@ -150,7 +150,7 @@ def wait_for(control: socket.socket, pid: int) -> None:
 
 
 def map_users(pid: int, number: int | None) -> None:
-    """Let B's user 0 be this user outside; None: the one that runs this process."""
+    """Map user 0 of B to this user outside; None: the user of this process."""
     user, group = (os.geteuid(), os.getegid()) if number is None else (number, number)
     for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
         with suppress(OSError), open(f"/proc/{pid}/{name}", "w") as file:

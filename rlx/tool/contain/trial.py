@@ -1,4 +1,4 @@
-"""A module that answers as it is asked: it shows whether a machine can contain processes."""
+"""A module that returns its requests: a probe for whether a machine can contain processes."""
 
 from __future__ import annotations
 

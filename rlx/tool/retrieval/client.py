@@ -209,7 +209,7 @@ def edition_in(answer: Any) -> str:
 
 
 def reason(raw: bytes) -> str:
-    """Return the reason that an answer gives, if it gives one."""
+    """Return the reason in a server's answer; empty if there is none."""
     try:
         answer = json.loads(raw)
         return f": {' '.join(str(answer.get('error') or answer.get('detail') or '').split())[:200]}".rstrip(": ")

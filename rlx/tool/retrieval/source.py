@@ -20,7 +20,7 @@ def encodable(text: str) -> str:
 
 
 def read_fields(where: str, line: str) -> Fields:
-    """Return the page of a line: its text, or an object that has what a page needs."""
+    """Return the page of a line: a text, or an object with the fields of a page."""
     try:
         row = json.loads(line)
         if isinstance(row, str):
