@@ -8,7 +8,7 @@ from traceback import walk_tb
 
 class LostServiceError(RuntimeError):
     """A service that every episode needs is gone: the run stops, and no episode is counted as failed. The message is
-    one line that says what, where and what to do."""
+    one line with the fault, its place and the remedy."""
 
 
 def fault(error: BaseException) -> str:

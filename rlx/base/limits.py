@@ -32,7 +32,7 @@ ForeignOptions = Annotated[Mapping[str, Any], CONSENT]
 
 
 class MistakeError(ValueError):
-    """A request that cannot be met; the message is one line that says what, where and what to do."""
+    """A request that cannot be met; the message is one line with the mistake, its place and the remedy."""
 
     exit_code = 2
 
@@ -81,7 +81,7 @@ def not_empty(**values: Iterable[str]) -> None:
 
 
 def refuse(name: str, value: object, expected: str) -> None:
-    """Raise the ValueError of a value that cannot be, in one line that a terminal shows as it is."""
+    """Raise a ValueError for an invalid value; the message is one printable line."""
     raise ValueError(f"{name}={to_text(value)}: expected {expected}")
 
 

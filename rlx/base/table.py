@@ -28,7 +28,7 @@ MARKDOWN = re.compile(
     r"|:(?=//|[\w+-]*[A-Za-z_+-][\w+-]*:|\d+:)|(?<=\bwww)\.|@(?=[\w-]*\.)|(?<!\w)@",  # bare links, emoji, mentions
     re.IGNORECASE,
 )
-"""Characters that markdown, GitHub's included, or HTML in it would read as markup where they stand."""
+"""Characters that markdown (also GitHub's) or embedded HTML would read as markup in this position."""
 
 FRAME = 3
 """Width that a terminal's table adds to a column: a line and two blanks."""
@@ -159,5 +159,5 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def markdown_cell(text: str, limit: int = 200) -> str:
-    """Return text that markdown shows as it is, with as few backslashes as that needs."""
+    """Escape a text for a markdown cell, with the fewest backslashes."""
     return MARKDOWN.sub(r"\\\g<0>", one_line(text, limit))

@@ -7,9 +7,9 @@ is read by the agent that acts next:
     observation "A raised"   "B folded"  "you win"        read by B, A, nobody
     A has seen  opening, raise, "B folded", show
 
-So an agent's own episode is its turns, each with the observation before its next turn. Its reward is what the
-environment gave it in all turns: a reward in a turn of another agent belongs to its own last turn before that
-one, and to its first turn where it has not acted yet. An agent that never acts has no turn, and earns nothing.
+So an agent's own episode is its turns, each with the observation before its next turn. Its reward is the sum of the
+environment's rewards for the agent in all turns. A reward from another agent's turn counts for the agent's last turn
+before, or for its first turn if the agent has not acted yet. An agent that never acts has no turn, and earns nothing.
 
 The own episode keeps the game that it was taken from (`Trajectory.game`): where episodes fork, what an agent's turn was
 worth depends on the turns of others after it, so credit sees these too (rlx.learner.rows.game_decisions).

@@ -19,7 +19,7 @@ class DemonstrationError(MistakeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedMove:
-    """A move of an expert: how one says it, and what came of it."""
+    """A move of an expert, its text under the protocol, and the environment's answer."""
 
     move: Move
     text: str

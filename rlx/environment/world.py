@@ -1,4 +1,4 @@
-"""Rules that hold for every environment: its components, the steps that it may answer with, and its limit of turns.
+"""Rules for every environment: components, valid steps, and the limit of turns.
 
 An environment of several components (rlx.env.mixed.mixture) has each by a name, perhaps with a protocol of its own. A
 task says which component it is of, and whatever is asked about a task is asked of that one.
@@ -42,7 +42,7 @@ def part_of(env: Environment, task: Task) -> Environment:
 
 
 def dialect_of(env: Environment, protocol: Dialect, part: str = "") -> Dialect:
-    """Return the protocol of an environment, or of a part of it: the part's own, where it names one."""
+    """Return the protocol of an environment or of one of its components; a component may name another protocol."""
     portion = env.components.get(part)
     part_protocol = None if portion is None else portion.protocol
     inner = parts_of(env)[part]
@@ -193,8 +193,8 @@ def wrong_legal(env: Environment, step: Step, legal: tuple[str, ...]) -> str:
 
 
 def legal_sets(actions: Sequence[Verb]) -> tuple[frozenset[str], ...]:
-    """Return one set of legal actions for each situation that the actions name; none where they name none. A step
-    that says what is legal says one of them, so that a protocol can draw what may be chosen after each."""
+    """Return one set of legal actions for each situation that the actions name; none where they name none. The
+    legal actions of a step must be one of these sets, so that a protocol can build an automaton state for each set."""
     situations = dict.fromkeys(situation for verb in actions for situation in verb.when)
     sets = (
         frozenset(verb.name for verb in actions if not verb.when or situation in verb.when) for situation in situations

@@ -1,4 +1,4 @@
-"""The processes of a run: the place of this one, and the messages between them.
+"""The processes of a run: the place of this process, and the messages between processes.
 
 torchrun's or SLURM's variables give a process its place. Messages are JSON or tensors over gloo, never pickles. All
 ranks must make every call below that is not a property, in the same order.

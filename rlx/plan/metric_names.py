@@ -20,9 +20,8 @@ def is_among(name: str, names: Sequence[str]) -> bool:
 
 
 def metrics_of(run: Run) -> list[str]:
-    """The names that a run's evaluation and its rollouts give, of which none depends on the clock: those of an episode
-    in each environment. What is measured there no one knows before it is played: `env/NAME` and `reply/NAME`
-    stand for all of it."""
+    """Return the names of the metrics of a run's evaluation and rollouts, without those that depend on the clock.
+    Environments and protocols choose some names during play: `env/NAME` and `reply/NAME` stand for all of them."""
     settings = run.evaluate
     nouns = ["eval", *(f"eval@{rounds}" for rounds in settings.max_rounds[1:])]
     judged = [name for noun in nouns for name in judged_by(run, noun, settings.ks)]

@@ -9,7 +9,7 @@ from rlx.run.run import Run
 
 
 class ObjectiveError(MistakeError):
-    """An objective that the run does not have: one line that says which it has."""
+    """An objective that the run does not have; the message suggests names."""
 
 
 def names_of(run: Run) -> list[str]:

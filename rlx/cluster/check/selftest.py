@@ -227,7 +227,7 @@ def memory_check(run: Run, memory: HighWater, reports: Sequence[Tree]) -> Check:
 
 
 def nothing_left(tried: Sequence[Trial], reports: Sequence[Tree], folder: Path) -> Check:
-    """Look for leftovers of a run: in its processes, below them after their end, and in folders."""
+    """Look for leftovers of a run: in its processes, among orphaned processes, and in folders."""
     remains = [f"{line} ({each['by']})" for each in reports for line in each["left"]]
     remains += [f"process: {name}" for each in tried for name in each.stray]
     remains += [f"file: {path.name}" for path in sorted((folder / "tmp").iterdir()) if not is_libraries(path.name)]

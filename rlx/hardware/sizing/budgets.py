@@ -11,7 +11,7 @@ numbers of b bytes in the forward pass (4 float32, 2 bfloat16; DeepSpeed adds gr
 (Rajbhandari et al. 2020, "ZeRO", arXiv:1910.02054, section 3.) The torch learner keeps weights in float32, and under
 bfloat16 a cast of each until the backward pass. The rest depends on how full things get, so it has two bounds:
 activations of a full micro-batch at most and of a half full one at least (packing fills them so, on average); caches of
-slots that are full at most, and short at least. vLLM takes its whole share of a device as it starts.
+slots that are full at most, and short at least. vLLM takes its whole share of a device at its start.
 
 A vLLM engine beside the learner sleeps during the update, so that the two take turns: sampling and updating are two
 budgets. A torch engine stays. Gradients are forgotten after the step, but ZeRO 3 keeps room for its share of them, and

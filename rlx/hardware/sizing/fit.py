@@ -22,7 +22,7 @@ LEAST_MICRO_BATCH = 512
 
 
 class FitError(MistakeError):
-    """A run that its hardware cannot do: one line that says what is missing and the remedy."""
+    """A run that exceeds its hardware; the message is one line with the shortage and the remedy."""
 
 
 class EngineError(FitError):

@@ -9,10 +9,10 @@ from rlx.model.layer import Layer
 from rlx.model.shape import Shape
 
 LIVE_ELEMENTS = 1_050_000_000
-"""Weights that ZeRO 3 may keep gathered for their next use, with those that it fetches early: DeepSpeed's defaults."""
+"""Limit of gathered weights under ZeRO 3, kept for the next use or fetched early: DeepSpeed's defaults."""
 
 NORMS = {"float32": 24, "bfloat16": 16, "autocast": 26}
-"""Bytes of a layer's residual-wide tensors for a token: what two norms take, their normalised vectors, what they give.
+"""Bytes of a layer's residual-wide tensors for a token: inputs of two norms, their normalised vectors, their outputs.
 Under autocast residuals are float32, and each of five linear maps keeps a bfloat16 cast of its own; a bfloat16 model
 has float32 inside its norms."""
 
