@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """The command line; Ctrl-C while that is still being imported is one line, as it is later."""
+    """Run the command line, and report Ctrl-C in one line from the first import on."""
     try:
         from rlx import cli
 

@@ -233,7 +233,7 @@ def check_machine(
 
     if inside:
         raise typer.Exit(take_part(inside, words or []))
-    text, is_good = check(words or [], check_train, minutes=minutes, kept=keep)
+    text, is_good = check(words or [], check_train, minutes=minutes, keep_folder=keep)
     show(text)
     raise typer.Exit(0 if is_good else 1)
 

@@ -91,7 +91,7 @@ class Verb:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """Meaning of a completion, as its protocol reads it.
+    """Meaning of a completion under its protocol.
 
     `call`: run tool `name` on `text`. `act`: do what the environment declares as `name`, with `text`. `answer`: `text`
     is final. `invalid`: `text` is the reason, told to the agent. `summary`: `text` is what the agent goes on from; no
@@ -143,7 +143,7 @@ class Step:
     invalid: bool = False
     """The environment rejects the action, readable or not (`Turn.is_invalid`)."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """Measures of the environment, by names of its own: summed over an episode, averaged over those that said it."""
+    """The environment's own measures, by name: summed over an episode, averaged over the episodes with a value."""
     next_agent: str = ""
     """Agent that acts next, and that reads the observation (`Environment.agents`)."""
     rewards: Mapping[str, float] = field(default_factory=dict)
@@ -161,8 +161,8 @@ class Move:
 
 
 class Piece(NamedTuple):
-    """A part of a context: `text`, or what was sampled in turn `turn`, as it was; with both, the text stands in place
-    of what was sampled."""
+    """A part of a context: `text`, or the sampled tokens of turn `turn`, unchanged; with both, the text replaces the
+    sampled tokens."""
 
     role: Literal["system", "user", "assistant", "tool"]
     """Role of the message for a chat model; `tool` is the answer to a call."""
@@ -228,8 +228,7 @@ class Completion:
     mask_ids: tuple[int, ...] = ()
     """One per token, or empty where no automaton was used."""
     chosen_ids: tuple[int, ...] = ()
-    """One per token, or empty where they are all `token_ids`: an added action's id where the first token of its
-    description stands."""
+    """One per token, or empty if equal to `token_ids`: an added action's id at the first token of its description."""
     watched: tuple[tuple[float, ...], ...] = ()
     """One per token, or empty: the log-probs of watched ids there, in their order, then the entropy of the likeliest
     ids where that is wanted; none of a token not sampled here."""
@@ -247,7 +246,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One decision: the whole context it was made in, what was sampled, what it meant, and what came back."""
+    """One decision: the whole context, the completion, the action read from it, and the environment's answer."""
 
     prompt_ids: tuple[int, ...]
     completion: Completion
@@ -266,7 +265,7 @@ class Turn:
     rewards: Mapping[str, float] = field(default_factory=dict)
     """Rewards of the other agents in this turn, by their names."""
     outcomes: Mapping[str, bool] = field(default_factory=dict)
-    """Success of agents for which it is not that of the episode, by their names."""
+    """Success of the agents whose success differs from the episode's, by name."""
     reply: Mapping[str, float] = field(default_factory=dict)
     """Measures of the text by its protocol (`measure`), by the names of their metrics: averaged over turns."""
 
@@ -311,11 +310,11 @@ class Trajectory:
     spare: bool = False
     """True if its sampler leaves it out: it is in the group only because forks begin inside it."""
     game: Trajectory | None = None
-    """Episode of all agents, where this is the own episode of one of them; stored episodes are whole."""
+    """Episode of all agents, if this is one agent's own episode; stored episodes are those of all agents."""
 
     @property
     def reward(self) -> float:
-        """Sum of the rewards of all turns; of a fork those that it replays too."""
+        """Sum of the rewards of all turns, including the replayed turns of a fork."""
         return sum(turn.reward for turn in self.turns)
 
     @property
@@ -354,18 +353,18 @@ class Start:
     sample: int
     prefix: tuple[Turn, ...] = ()
     fork: Fork | None = None
-    """Replays the turns before `fork.turn`; that turn of its parent is in `prefix` too, where it is left in the
-    middle."""
+    """Place to fork at: the turns before `fork.turn` are replayed. If the fork leaves its parent within that turn, the
+    parent's turn is in `prefix` too."""
     watch: tuple[int, ...] = ()
-    """Ids whose log-probs are wanted with every token that it samples."""
+    """Ids whose log-probs are recorded with every sampled token."""
     entropy_of: int = 0
-    """Number of likeliest ids whose entropy is wanted with every token that it samples; 0 wants none."""
+    """Number of likeliest ids whose entropy is recorded with every sampled token; 0: no entropy."""
     sampling: Sampling | None = None
     """Settings of its own, e.g. greedy; the learner knows the run's alone, so such an episode is in no group."""
     first: Sampling | None = None
-    """Settings of the first turn that it samples itself, where that differs from the others."""
+    """Settings of the first newly sampled turn, if different from the other turns."""
     max_turns: int | None = None
-    """Turns that it may sample itself; after these it ends as truncated."""
+    """Limit of newly sampled turns; beyond it the episode ends as truncated."""
     repeat: int = 0
     """Number of earlier starts of its step with this task and sample; a player counts them, so that each has a
     random stream of its own."""

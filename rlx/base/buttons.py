@@ -33,11 +33,12 @@ class Buttons:
     @property
     def finishing(self) -> set[int]:
         """States from which an argument can be completed."""
-        found: set[int] = set()
+        completing_states: set[int] = set()
         while more := {
             number
             for number, state in enumerate(self.states)
-            if number not in found and any(target is None or target in found for target in state.values())
+            if number not in completing_states
+            and any(target is None or target in completing_states for target in state.values())
         }:
-            found |= more
-        return found
+            completing_states |= more
+        return completing_states

@@ -57,18 +57,18 @@ def one_line(text: str, limit: int = 200) -> str:
 
 def duration(seconds: float) -> str:
     """Format seconds: 12 s, 3 min 5 s, 2 h 4 min."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    total_seconds = round(seconds)
+    if total_seconds < 60:
+        return f"{total_seconds} s"
+    if total_seconds < 3600:
+        return f"{total_seconds // 60} min {total_seconds % 60} s"
+    return f"{total_seconds // 3600} h {total_seconds % 3600 // 60} min"
 
 
 def hang(head: str, text: str, width: int = 80) -> list[str]:
     """Wrap a text beside a heading, with further lines below its first."""
-    whole: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
-    return textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * len(head), **whole) or [
+    wrap_options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+    return textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * len(head), **wrap_options) or [
         head.rstrip()
     ]
 
@@ -166,7 +166,7 @@ class Screen:
                 yield advance
         else:
             plain = Plain(
-                speak=self.say, every=self.interval, label=label, total=total, unit=unit, first=done, done=done
+                speak=self.say, interval=self.interval, label=label, total=total, unit=unit, first=done, done=done
             )
             yield plain.advance
             plain.tell()
@@ -226,7 +226,7 @@ class Plain:
     """Progress as plain lines at intervals."""
 
     speak: Callable[[str], None]
-    every: float
+    interval: float
     """Seconds between lines."""
     label: str
     total: int
@@ -240,7 +240,7 @@ class Plain:
     def advance(self, count: int = 1, note: str | None = None) -> None:
         self.done += count
         self.note = self.note if note is None else note
-        if time.monotonic() - self.last_line >= self.every:
+        if time.monotonic() - self.last_line >= self.interval:
             self.tell()
 
     def tell(self) -> None:

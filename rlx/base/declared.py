@@ -24,8 +24,8 @@ else:
 
 def overrides(value: object, base: type, name: str) -> bool:
     """Tell whether the class of a value defines a member itself, instead of taking the default of `base`."""
-    found = next(kind.__dict__[name] for kind in type(value).__mro__ if name in kind.__dict__)
-    return found is not base.__dict__[name] or name in getattr(value, "__dict__", ())
+    member = next(kind.__dict__[name] for kind in type(value).__mro__ if name in kind.__dict__)
+    return member is not base.__dict__[name] or name in getattr(value, "__dict__", ())
 
 
 @cache

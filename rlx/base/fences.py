@@ -40,21 +40,21 @@ def blocks_in(text: str) -> Iterator[Block]:
 
 def last_block(text: str, labels: tuple[str, ...] = PYTHON) -> str | None:
     """Return the last block with one of these labels, else the last of all; None where there is none."""
-    found = {block.label in labels: block.code for block in blocks_in(text)}
-    return found.get(True, found.get(False))
+    code_by_match = {block.label in labels: block.code for block in blocks_in(text)}
+    return code_by_match.get(True, code_by_match.get(False))
 
 
 def unfence(text: str) -> str:
     """Return the code of a text that is a fenced block and nothing else; any other text as it is."""
-    said = text.strip()
-    if not said.startswith("```"):
+    stripped = text.strip()
+    if not stripped.startswith("```"):
         return text
-    block = next(blocks_in(said), None)
-    return block.code if block is not None and block.end == len(said) else text
+    block = next(blocks_in(stripped), None)
+    return block.code if block is not None and block.end == len(stripped) else text
 
 
 def last_between(text: str, opening: str, closing: str) -> str | None:
     """Return what stands between the last opening before the last closing, and the closing that follows it."""
     before, closed, _ = text.rpartition(closing)
-    _, opened, found = before.rpartition(opening)
-    return found.partition(closing)[0] if closed and opened else None
+    _, opened, rest = before.rpartition(opening)
+    return rest.partition(closing)[0] if closed and opened else None

@@ -206,8 +206,8 @@ class Call(BaseHTTPRequestHandler):
             door = doors.get(self.path.partition("?")[0])
             if door is None:
                 raise RefusedError(404, "no such call")
-            found = door()
-            self.send(found if isinstance(found, Answer) else Answer(found))
+            reply = door()
+            self.send(reply if isinstance(reply, Answer) else Answer(reply))
             self.rest()
         except RefusedError as error:
             self.refuse(error.status, str(error))

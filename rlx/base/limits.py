@@ -32,7 +32,7 @@ ForeignOptions = Annotated[Mapping[str, Any], CONSENT]
 
 
 class MistakeError(ValueError):
-    """A request that cannot be met; the message is one line that says what, where and what to do."""
+    """A request that cannot be met; the message is one line with the mistake, its place and the remedy."""
 
     exit_code = 2
 
@@ -69,19 +69,19 @@ def within(low: float, high: float, /, **values: float | None) -> None:
 def each_once(**values: Iterable[str]) -> None:
     """Each is a list of different texts."""
     for name, texts in values.items():
-        if len(set(given := list(texts))) < len(given):
-            refuse(name, given, "each of them once")
+        if len(set(all_texts := list(texts))) < len(all_texts):
+            refuse(name, all_texts, "each of them once")
 
 
 def not_empty(**values: Iterable[str]) -> None:
     """Each is a list of texts, none of them empty."""
     for name, texts in values.items():
-        if "" in (given := list(texts)):
-            refuse(name, given, "texts that are not empty")
+        if "" in (all_texts := list(texts)):
+            refuse(name, all_texts, "texts that are not empty")
 
 
 def refuse(name: str, value: object, expected: str) -> None:
-    """Raise the ValueError of a value that cannot be, in one line that a terminal shows as it is."""
+    """Raise a ValueError for an invalid value; the message is one printable line."""
     raise ValueError(f"{name}={to_text(value)}: expected {expected}")
 
 
@@ -94,12 +94,12 @@ def to_text(value: object) -> str:
 
 def near(name: str, names: Iterable[str]) -> str:
     """`; did you mean …?` with close names, or what there is, where none is close."""
-    known = sorted(set(names))
-    close = difflib.get_close_matches(name, known, n=4, cutoff=0.5)
+    sorted_names = sorted(set(names))
+    close = difflib.get_close_matches(name, sorted_names, n=4, cutoff=0.5)
     if close:
         return f"; did you mean {', '.join(close)}?"
-    more = f" and {len(known) - MAX_NAMES} more" if len(known) > MAX_NAMES else ""
-    return f"; there is {', '.join(known[:MAX_NAMES])}{more}" if known else ""
+    more = f" and {len(sorted_names) - MAX_NAMES} more" if len(sorted_names) > MAX_NAMES else ""
+    return f"; there is {', '.join(sorted_names[:MAX_NAMES])}{more}" if sorted_names else ""
 
 
 def plain(number: float) -> str:

@@ -28,7 +28,7 @@ MARKDOWN = re.compile(
     r"|:(?=//|[\w+-]*[A-Za-z_+-][\w+-]*:|\d+:)|(?<=\bwww)\.|@(?=[\w-]*\.)|(?<!\w)@",  # bare links, emoji, mentions
     re.IGNORECASE,
 )
-"""Characters that markdown, GitHub's included, or HTML in it would read as markup where they stand."""
+"""Characters that markdown (also GitHub's) or embedded HTML would read as markup in this position."""
 
 FRAME = 3
 """Width that a terminal's table adds to a column: a line and two blanks."""
@@ -77,18 +77,18 @@ def stack(cell: str) -> str:
 def fit(table: Table, width: int) -> Iterator[tuple[Table, tuple[int, ...]]]:
     """Tables of the first column and as many others as go beside it, with the widths of their columns."""
     columns = list(zip(table.header, *table.rows, strict=True))
-    whole = sum(widest(column) + FRAME for column in columns) < width
+    all_fit = sum(widest(column) + FRAME for column in columns) < width
     most = width - 1 - 2 * FRAME
     sizes = [min(narrow(column, most - LABEL), most - 1) for column in columns]
-    label = min(narrow(columns[0], most if whole else width // 3, PIECE), most - max(sizes[1:], default=0))
-    taken: list[int] = []
+    label = min(narrow(columns[0], most if all_fit else width // 3, PIECE), most - max(sizes[1:], default=0))
+    indices: list[int] = []
     title = table.title
     for index in range(1, len(columns)):
-        if taken and label + FRAME + sum(sizes[i] + FRAME for i in (*taken, index)) >= width:
-            yield taking(table, title, taken), (label, *(sizes[i] for i in taken))
-            taken, title = [], ""
-        taken.append(index)
-    yield taking(table, title, taken), (label, *(sizes[i] for i in taken))
+        if indices and label + FRAME + sum(sizes[i] + FRAME for i in (*indices, index)) >= width:
+            yield taking(table, title, indices), (label, *(sizes[i] for i in indices))
+            indices, title = [], ""
+        indices.append(index)
+    yield taking(table, title, indices), (label, *(sizes[i] for i in indices))
 
 
 def taking(table: Table, title: str, columns: Sequence[int]) -> Table:
@@ -112,12 +112,12 @@ def narrow(cells: Sequence[str], most: int, unit: re.Pattern[str] = WORD) -> int
 
 
 def draw(table: Table, widths: Sequence[int]) -> rich.table.Table:
-    shown = rich.table.Table(title=Text(table.title) if table.title else None, title_justify="left")
+    grid = rich.table.Table(title=Text(table.title) if table.title else None, title_justify="left")
     for index, (name, width) in enumerate(zip(table.header, widths, strict=True)):
-        shown.add_column(Text(fold(name, width)), justify="right" if index else "left", overflow="fold", width=width)
+        grid.add_column(Text(fold(name, width)), justify="right" if index else "left", overflow="fold", width=width)
     for row in table.rows:
-        shown.add_row(*(Text(fold(cell, width)) for cell, width in zip(row, widths, strict=True)))
-    return shown
+        grid.add_row(*(Text(fold(cell, width)) for cell, width in zip(row, widths, strict=True)))
+    return grid
 
 
 def fold(cell: str, width: int) -> str:
@@ -159,5 +159,5 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def markdown_cell(text: str, limit: int = 200) -> str:
-    """Return text that markdown shows as it is, with as few backslashes as that needs."""
+    """Escape a text for a markdown cell, with the fewest backslashes."""
     return MARKDOWN.sub(r"\\\g<0>", one_line(text, limit))

@@ -72,11 +72,11 @@ def one_shape(hardware: Sequence[Hardware], params: Mapping[str, Any]) -> dict[s
 
 def sbatch_parameters(shape: Mapping[str, int], params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of submitit's executor: the launcher's keys without those that are empty."""
-    asked = {key: value for key, value in params.items() if key not in (*NOT_SBATCH, *SHAPE) and value is not None}
-    extra = {"requeue": True, **(asked.pop("additional_parameters", None) or {})}
+    parameters = {key: value for key, value in params.items() if key not in (*NOT_SBATCH, *SHAPE) and value is not None}
+    extra = {"requeue": True, **(parameters.pop("additional_parameters", None) or {})}
     counts = {key: value for key, value in shape.items() if value}
     delay = {key: params[key] for key in ("signal_delay_s",) if params.get(key) is not None}
-    return {**asked, **counts, **delay, "additional_parameters": extra, "use_srun": False}
+    return {**parameters, **counts, **delay, "additional_parameters": extra, "use_srun": False}
 
 
 def memory_gb(prospects: Sequence[Prospect]) -> int | None:
@@ -131,20 +131,20 @@ def follow(
 ) -> dict[str, Record]:
     """Wait until every job is over and report each at its end; return the last record of each."""
     over: dict[str, Record] = {}
-    seen: set[str] = set()
+    reported_ids: set[str] = set()
     delay, rounds = 0.5, 0
     while len(over) < len(jobs):
         left = [job for job in jobs if job.id not in over]
         try:
-            found = inquire([job.id for job in left])
+            records = inquire([job.id for job in left])
             rounds += 1
         except SlurmError as error:
             say(f"{error}; asking again")
         else:
-            seen |= found.keys()
+            reported_ids |= records.keys()
             for job in left:
-                forgotten = forgotten_job(job) if job.id in seen or rounds > PATIENCE else None
-                record = found.get(job.id, forgotten)
+                forgotten = forgotten_job(job) if job.id in reported_ids or rounds > PATIENCE else None
+                record = records.get(job.id, forgotten)
                 if record is not None and record.is_over:
                     over[job.id] = record
                     tell(job, record, say)

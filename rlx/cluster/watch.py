@@ -91,13 +91,13 @@ def try_once(words: Sequence[str], folder: Path, job: str | None, signals: StopS
 
 
 def wait(process: subprocess.Popen[bytes], job: str | None, signals: StopSignals) -> int:
-    asked = False
+    state_checked = False
     while True:
         try:
             return process.wait(timeout=0.5)
         except subprocess.TimeoutExpired:
-            if job is not None and signal.SIGTERM in signals.received and not asked:
-                asked = True
+            if job is not None and signal.SIGTERM in signals.received and not state_checked:
+                state_checked = True
                 if state_of(job).is_out_of_time:
                     return STOPPED
 

@@ -1,4 +1,4 @@
-"""Base classes of environments and episodes: what each must define, and every capability that it may add.
+"""Base classes of environments and episodes: the required members, and all optional capabilities.
 
     @dataclass(frozen=True, kw_only=True)
     class Dice(Environment):
@@ -90,8 +90,8 @@ class Environment(ABC):
 
     @declared
     def max_rounds(self) -> int | None:
-        """Turns that may pass without ending an episode; one more that does not end it is its last. None: any number.
-        The player counts them, so that an evaluation may give others."""
+        """Number of turns after which an episode may still go on; the next turn is the last one in any case. None: any
+        number. The player counts turns, so an evaluation may set another limit."""
         return None
 
     @declared
@@ -103,8 +103,8 @@ class Environment(ABC):
 
     @declared
     def agents(self) -> tuple[str, ...]:
-        """Agents that act in an episode, by name. `Step.next_agent` says who acts next, that of the opening who begins.
-        An agent reads the observations that come before its own turns, and no others."""
+        """Agents that act in an episode, by name. `Step.next_agent` names the agent of the next turn, and of the first
+        turn in the opening. An agent reads only the observations directly before its own turns."""
         return ("",)
 
     def briefing(self, task: Task, agent: str) -> tuple[Part, ...]:
@@ -199,7 +199,7 @@ class Environment(ABC):
 
     @declared
     def components(self) -> Mapping[str, Component]:
-        """The environments that it consists of, by the names that `Task.env` has; empty where it is one itself."""
+        """Environments of a mixture, by `Task.env`; empty for a single environment."""
         return {}
 
     @declared
@@ -279,16 +279,16 @@ class Curriculum(Protocol):
 
     def begin(self) -> CurriculumState: ...
 
-    def adapt(self, known: CurriculumState, groups: Sequence[Group]) -> CurriculumState:
+    def adapt(self, state: CurriculumState, groups: Sequence[Group]) -> CurriculumState:
         """Return the counts after a step."""
         ...
 
-    def num_tasks(self, known: CurriculumState) -> Mapping[str, int]:
+    def num_tasks(self, state: CurriculumState) -> Mapping[str, int]:
         """Return the number of tasks that each component gave."""
         ...
 
-    def choose(self, known: CurriculumState, num: int, *key: object) -> list[str]:
+    def choose(self, state: CurriculumState, num: int, *key: object) -> list[str]:
         """Return the component of each of a step's tasks; `key` is what random numbers are for."""
         ...
 
-    def tell(self, known: CurriculumState) -> Metrics: ...
+    def tell(self, state: CurriculumState) -> Metrics: ...

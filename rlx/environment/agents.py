@@ -7,9 +7,9 @@ is read by the agent that acts next:
     observation "A raised"   "B folded"  "you win"        read by B, A, nobody
     A has seen  opening, raise, "B folded", show
 
-So an agent's own episode is its turns, each with the observation before its next turn. Its reward is what the
-environment gave it in all turns: a reward in a turn of another agent belongs to its own last turn before that
-one, and to its first turn where it has not acted yet. An agent that never acts has no turn, and earns nothing.
+So an agent's own episode is its turns, each with the observation before its next turn. Its reward is the sum of the
+environment's rewards for the agent in all turns. A reward from another agent's turn counts for the agent's last turn
+before, or for its first turn if the agent has not acted yet. An agent that never acts has no turn, and earns nothing.
 
 The own episode keeps the game that it was taken from (`Trajectory.game`): where episodes fork, what an agent's turn was
 worth depends on the turns of others after it, so credit sees these too (rlx.learner.rows.game_decisions).
@@ -44,10 +44,10 @@ def spans(agent: str, turns: Sequence[Turn]) -> list[tuple[int, int]]:
 
 def seen_by(agent: str, opening: Seen, turns: Sequence[Turn]) -> tuple[Seen, list[Turn]]:
     """Return what an agent saw before its first turn, and its turns, each with the observation that it read next."""
-    own = spans(agent, turns)
+    agent_spans = spans(agent, turns)
     read = [opening, *(turn.observation for turn in turns)]
-    first = read[own[0][0] if own else len(turns)]
-    return first, [replace(turns[place], observation=read[end]) for place, end in own]
+    first = read[agent_spans[0][0] if agent_spans else len(turns)]
+    return first, [replace(turns[place], observation=read[end]) for place, end in agent_spans]
 
 
 def seen_in(env: Environment, agent: str, opening: Seen, turns: Sequence[Turn]) -> tuple[Seen, Sequence[Turn]]:
@@ -57,15 +57,15 @@ def seen_in(env: Environment, agent: str, opening: Seen, turns: Sequence[Turn]) 
 
 def turns_of_agent(agent: str, opening: Seen, turns: Sequence[Turn]) -> tuple[Seen, list[Turn]]:
     """Return what `seen_by` returns, with all that the agent earned in each turn's reward."""
-    first, seen = seen_by(agent, opening, turns)
-    own = spans(agent, turns)
+    first, agent_turns = seen_by(agent, opening, turns)
+    agent_spans = spans(agent, turns)
     earned = [
         sum((turn.rewards.get(agent, 0.0) for turn in turns[place + 1 : end]), turns[place].reward)
-        for place, end in own
+        for place, end in agent_spans
     ]
-    if own:
-        earned[0] += sum(turn.rewards.get(agent, 0.0) for turn in turns[: own[0][0]])
-    return first, [replace(turn, reward=reward, rewards={}, outcomes={}) for turn, reward in zip(seen, earned)]
+    if agent_spans:
+        earned[0] += sum(turn.rewards.get(agent, 0.0) for turn in turns[: agent_spans[0][0]])
+    return first, [replace(turn, reward=reward, rewards={}, outcomes={}) for turn, reward in zip(agent_turns, earned)]
 
 
 def episode_of_agent(agent: str, episode: Trajectory) -> Trajectory:
@@ -82,9 +82,9 @@ def fork_of_agent(agent: str, episode: Trajectory) -> Fork | None:
     fork = episode.fork
     if fork is None:
         return None
-    own = sum(turn.agent == agent for turn in episode.turns[: fork.turn])
+    turn_index = sum(turn.agent == agent for turn in episode.turns[: fork.turn])
     is_own = fork.turn < len(episode.turns) and episode.turns[fork.turn].agent == agent
-    return replace(fork, turn=own) if is_own else Fork(parent=fork.parent, turn=own)
+    return replace(fork, turn=turn_index) if is_own else Fork(parent=fork.parent, turn=turn_index)
 
 
 def groups_of_agents(groups: Sequence[Group], agents: Mapping[str, Sequence[str]]) -> list[Group]:
@@ -92,13 +92,13 @@ def groups_of_agents(groups: Sequence[Group], agents: Mapping[str, Sequence[str]
 
     The group of an agent that acts alone stays as it is.
     """
-    return [own for group in groups for own in split_group(group, agents[group.task.env])]
+    return [agent_group for group in groups for agent_group in split_group(group, agents[group.task.env])]
 
 
 def split_group(group: Group, agents: Sequence[str]) -> list[Group]:
     if tuple(agents) == ("",):
         return [group]
     return [
-        replace(group, trajectories=tuple(episode_of_agent(agent, one) for one in group.trajectories))
+        replace(group, trajectories=tuple(episode_of_agent(agent, episode) for episode in group.trajectories))
         for agent in agents
     ]

@@ -19,7 +19,7 @@ class DemonstrationError(MistakeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedMove:
-    """A move of an expert: how one says it, and what came of it."""
+    """A move of an expert, its text under the protocol, and the environment's answer."""
 
     move: Move
     text: str
@@ -31,24 +31,24 @@ class PlayedMove:
 def demonstration(env: Environment, dialect: Dialect, task: Task, seed: int) -> tuple[Step, list[PlayedMove]]:
     """The environment's own expert, acting for real: the opening, and every move up to the end with the environment's
     answer."""
-    shown: list[PlayedMove] = []
+    moves: list[PlayedMove] = []
     move, legal = None, None
     try:
         with open_episode(env, task) as episode:
             opening = step = lawful(env, episode.opening())
             legal = opening.legal
             for move in moves_of(env, task, seed, dialect.tools):
-                told = only_legal(move.action, legal)
-                if told != move.action:
-                    raise ValueError(told.text)
-                step = lawful(env, episode.step(move.action), step, len(shown) + 1)
-                shown.append(PlayedMove(move=move, text=dialect.write(move), step=step, legal=legal))
+                legal_action = only_legal(move.action, legal)
+                if legal_action != move.action:
+                    raise ValueError(legal_action.text)
+                step = lawful(env, episode.step(move.action), step, len(moves) + 1)
+                moves.append(PlayedMove(move=move, text=dialect.write(move), step=step, legal=legal))
                 move, legal = None, step.legal
                 if step.done:
                     break
     except Exception as error:
-        raise DemonstrationError(f"env: {failure(task, move, len(shown), legal)}: {reason(error)}") from error
-    return opening, shown
+        raise DemonstrationError(f"env: {failure(task, move, len(moves), legal)}: {reason(error)}") from error
+    return opening, moves
 
 
 def failure(task: Task, move: Move | None, index: int, legal: tuple[str, ...] | None) -> str:

@@ -12,8 +12,8 @@ from rlx.types import Action, Task
 
 def tries_of(env: Environment, task: Task, num: int, seed: int) -> Iterator[Action]:
     """Yield random well-formed actions of an environment that has some; text alone is an answer."""
-    for one in env.random_tries(task, num, seed):
-        yield one if isinstance(one, Action) else Action(kind="answer", text=one)
+    for attempt in env.random_tries(task, num, seed):
+        yield attempt if isinstance(attempt, Action) else Action(kind="answer", text=attempt)
 
 
 def try_once(env: Environment, task: Task, seed: int) -> None:

@@ -1,4 +1,4 @@
-"""Rules that hold for every environment: its components, the steps that it may answer with, and its limit of turns.
+"""Rules for every environment: components, valid steps, and the limit of turns.
 
 An environment of several components (rlx.env.mixed.mixture) has each by a name, perhaps with a protocol of its own. A
 task says which component it is of, and whatever is asked about a task is asked of that one.
@@ -42,28 +42,30 @@ def part_of(env: Environment, task: Task) -> Environment:
 
 
 def dialect_of(env: Environment, protocol: Dialect, part: str = "") -> Dialect:
-    """Return the protocol of an environment, or of a part of it: the part's own, where it names one."""
+    """Return the protocol of an environment or of one of its components; a component may name another protocol."""
     portion = env.components.get(part)
-    own = None if portion is None else portion.protocol
+    part_protocol = None if portion is None else portion.protocol
     inner = parts_of(env)[part]
-    return (own or protocol).bind(verbs(inner, "tools", inner.tools), verbs(inner, "actions", inner.actions))
+    return (part_protocol or protocol).bind(verbs(inner, "tools", inner.tools), verbs(inner, "actions", inner.actions))
 
 
-def verbs(env: Environment, name: str, found: object) -> tuple[Verb, ...]:
+def verbs(env: Environment, name: str, declared_verbs: object) -> tuple[Verb, ...]:
     """Return the environment's tools or actions; MistakeError where they are anything but verbs."""
-    if not isinstance(found, Sequence) or not all(isinstance(one, Verb) for one in found):
+    if not isinstance(declared_verbs, Sequence) or not all(isinstance(verb, Verb) for verb in declared_verbs):
         expected = f"{name} = (Verb(name='ask', description='ask for a price', argument='thing'),)"
-        raise MistakeError(f"env: {name} of {type(env).__name__} is {found!r:.80}: expected a tuple, as in {expected}")
-    return tuple(found)
+        raise MistakeError(
+            f"env: {name} of {type(env).__name__} is {declared_verbs!r:.80}: expected a tuple, as in {expected}"
+        )
+    return tuple(declared_verbs)
 
 
 def reward_range_of(env: Environment, max_rounds: int | None = None) -> tuple[float, float]:
     """Return the least and largest possible reward of an episode, of any part; infinite where nothing says them. More
     turns than the environment asks for may cost more than it says."""
-    found = [part.reward_range for part in parts_of(env).values()]
+    ranges = [part.reward_range for part in parts_of(env).values()]
     limits = [part.max_rounds for part in parts_of(env).values()]
     is_longer = max_rounds is not None and any(limit is not None and limit < max_rounds for limit in limits)
-    return -inf if is_longer else min(low for low, _ in found), max(high for _, high in found)
+    return -inf if is_longer else min(low for low, _ in ranges), max(high for _, high in ranges)
 
 
 def is_reproducible(env: Environment) -> bool:
@@ -73,10 +75,10 @@ def is_reproducible(env: Environment) -> bool:
 
 def cost_of(env: Environment, tool: ToolUse) -> float:
     """Return the cost of a turn's tool use; 0 where the environment sets no price."""
-    found = env.tool_cost(tool)
-    if not is_finite(found):
-        raise MistakeError(f"env: tool_cost of {type(env).__name__} is {found!r:.60}: expected a finite number")
-    return float(found)
+    cost = env.tool_cost(tool)
+    if not is_finite(cost):
+        raise MistakeError(f"env: tool_cost of {type(env).__name__} is {cost!r:.60}: expected a finite number")
+    return float(cost)
 
 
 def moves_of(env: Environment, task: Task, seed: int, tools: tuple[str, ...]) -> Iterable[Move]:
@@ -126,9 +128,9 @@ def wrong_values(step: Step) -> str:
     """Describe a step that is none, an observation that is no text, or a number that is not finite."""
     if not isinstance(step, Step):
         return f"is {step!r:.60}: expected Step(observation=(Text(…),), …)"
-    seen = step.observation
-    if not is_texts(seen):
-        return f"has the observation {seen!r:.60}: expected a tuple of Text, as in (Text('warm'),)"
+    observation = step.observation
+    if not is_texts(observation):
+        return f"has the observation {observation!r:.60}: expected a tuple of Text, as in (Text('warm'),)"
     if not is_finite(step.reward):
         return f"has the reward {step.reward!r:.60}: expected a finite number"
     if step.metrics and not all(map(is_finite, step.metrics.values())):
@@ -136,12 +138,12 @@ def wrong_values(step: Step) -> str:
     return ""
 
 
-def is_texts(seen: object) -> bool:
+def is_texts(observation: object) -> bool:
     """Tell whether a value is a tuple of texts. A loop, as a game is stepped half a million times a second."""
-    if not isinstance(seen, tuple):
+    if not isinstance(observation, tuple):
         return False
-    for one in seen:  # noqa: SIM110
-        if not isinstance(one, Text) or not isinstance(one.text, str):
+    for part in observation:  # noqa: SIM110
+        if not isinstance(part, Text) or not isinstance(part.text, str):
             return False
     return True
 
@@ -156,8 +158,8 @@ def wrong_agents(env: Environment, step: Step, before: Step | None) -> str:
     if not step.done and step.next_agent not in env.agents:
         return wrong_next_agent(env, step.next_agent)
     if before is not None and before.next_agent in step.rewards:
-        told = f"has the rewards {dict(step.rewards)!r:.80}, and {before.next_agent!r:.60} itself acted"
-        return f"{told}: give its reward as Step(reward=…), and in `rewards` those of the other agents"
+        problem = f"has the rewards {dict(step.rewards)!r:.80}, and {before.next_agent!r:.60} itself acted"
+        return f"{problem}: give its reward as Step(reward=…), and in `rewards` those of the other agents"
     if step.rewards and not all(name in env.agents and is_finite(reward) for name, reward in step.rewards.items()):
         return f"has the rewards {dict(step.rewards)!r:.80}: expected finite numbers of its agents"
     if step.outcomes and not all(
@@ -169,10 +171,10 @@ def wrong_agents(env: Environment, step: Step, before: Step | None) -> str:
 
 def wrong_next_agent(env: Environment, name: str) -> str:
     """Describe a next agent that the environment does not have, and what to write instead."""
-    told = f"names {name!r:.60} as the next agent" if name else "names no next agent"
+    problem = f"names {name!r:.60} as the next agent" if name else "names no next agent"
     if env.agents == ("",):
-        return f"{told}, and {type(env).__name__} names no agents: leave next_agent out, or define `agents`"
-    return f"{told}: expected Step(next_agent=…) with {' or '.join(map(repr, env.agents))}"
+        return f"{problem}, and {type(env).__name__} names no agents: leave next_agent out, or define `agents`"
+    return f"{problem}: expected Step(next_agent=…) with {' or '.join(map(repr, env.agents))}"
 
 
 def wrong_legal(env: Environment, step: Step, legal: tuple[str, ...]) -> str:
@@ -185,16 +187,18 @@ def wrong_legal(env: Environment, step: Step, legal: tuple[str, ...]) -> str:
         return "calls nothing legal and goes on: end the episode, or give None for all actions"
     sets = legal_sets(env.actions)
     if sets and not step.done and frozenset(legal) not in sets:
-        told = f"calls {', '.join(legal) or 'nothing'} legal"
-        return f"{told}, which its actions are in no situation; name one in their `when`"
+        problem = f"calls {', '.join(legal) or 'nothing'} legal"
+        return f"{problem}, which its actions are in no situation; name one in their `when`"
     return ""
 
 
 def legal_sets(actions: Sequence[Verb]) -> tuple[frozenset[str], ...]:
-    """Return one set of legal actions for each situation that the actions name; none where they name none. A step
-    that says what is legal says one of them, so that a protocol can draw what may be chosen after each."""
-    situations = dict.fromkeys(one for verb in actions for one in verb.when)
-    sets = (frozenset(verb.name for verb in actions if not verb.when or one in verb.when) for one in situations)
+    """Return one set of legal actions for each situation that the actions name; none where they name none. The
+    legal actions of a step must be one of these sets, so that a protocol can build an automaton state for each set."""
+    situations = dict.fromkeys(situation for verb in actions for situation in verb.when)
+    sets = (
+        frozenset(verb.name for verb in actions if not verb.when or situation in verb.when) for situation in situations
+    )
     return tuple(dict.fromkeys(sets))
 
 
@@ -263,12 +267,12 @@ def start_episode(env: Environment, task: Task) -> Episode:
     """Return a fresh episode of the task; MistakeError where it is none, or hides one of an episode's methods."""
     episode = env.start(task)
     if not isinstance(episode, Episode):
-        what = f"env: start of {type(env).__name__} returns {type(episode).__name__:.60}"
-        raise MistakeError(f"{what}: expected an rlx.environment.Episode, as in class MyEpisode(Episode)")
+        problem = f"env: start of {type(env).__name__} returns {type(episode).__name__:.60}"
+        raise MistakeError(f"{problem}: expected an rlx.environment.Episode, as in class MyEpisode(Episode)")
     hidden = hidden_method(episode)
     if hidden:
-        what = f"env: {type(episode).__name__} has its own attribute {hidden}"
-        raise MistakeError(f"{what}, a method of every Episode: rename it")
+        problem = f"env: {type(episode).__name__} has its own attribute {hidden}"
+        raise MistakeError(f"{problem}, a method of every Episode: rename it")
     return episode
 
 
@@ -276,8 +280,8 @@ def hidden_method(episode: Episode) -> str:
     """Return the first method that an attribute of the episode hides. `vars` is called only where one may be hidden, as
     CPython reads the attributes of an object more slowly after it."""
     for name, method in methods_of(type(episode)):
-        found = getattr(episode, name)
-        is_own = isinstance(found, MethodType) and found.__func__ is method
+        attribute = getattr(episode, name)
+        is_own = isinstance(attribute, MethodType) and attribute.__func__ is method
         if not is_own and name in vars(episode):
             return name
     return ""

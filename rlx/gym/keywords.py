@@ -37,34 +37,34 @@ LENGTHS = {False: (3, 5), True: (6, 8)}
 
 def names_of(keys: Iterable[str]) -> dict[str, str]:
     """Return every name, of rlx and of GEM, that reads one of these keys; `task` is that of the episode."""
-    known = dict.fromkeys(key for key in keys if key != "task")
-    return {name: key for name, key in NAMES.items() if key in known} | {key: key for key in known}
+    option_keys = dict.fromkeys(key for key in keys if key != "task")
+    return {name: key for name, key in NAMES.items() if key in option_keys} | {key: key for key in option_keys}
 
 
 def translate(keywords: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
     """Return keywords by the keys of an option; a key of the option itself, or an unknown one, stays as it is."""
-    known, found = set(keys), {}
+    option_keys, option_values = set(keys), {}
     for name, value in keywords.items():
-        if name in known:
-            found[name] = value
-        elif name == "dim_room" and "num_rows" in known:
-            found["num_rows"], found["num_columns"] = value
-        elif name == "hardcore" and "shortest" in known:
-            found["shortest"], found["longest"] = LENGTHS[bool(value)]
-        elif name == "dataset" and "hub" in known:
-            found |= {"source": "hub", "hub": write_rows(value)}
-        elif NAMES.get(name) in known:
-            found |= {NAMES[name]: value, **({"source": "hub"} if name == "dataset_name" else {})}
+        if name in option_keys:
+            option_values[name] = value
+        elif name == "dim_room" and "num_rows" in option_keys:
+            option_values["num_rows"], option_values["num_columns"] = value
+        elif name == "hardcore" and "shortest" in option_keys:
+            option_values["shortest"], option_values["longest"] = LENGTHS[bool(value)]
+        elif name == "dataset" and "hub" in option_keys:
+            option_values |= {"source": "hub", "hub": write_rows(value)}
+        elif NAMES.get(name) in option_keys:
+            option_values |= {NAMES[name]: value, **({"source": "hub"} if name == "dataset_name" else {})}
         elif name not in UNUSED and not (name == "hardcore" and not value):
-            found[name] = value
-    return found
+            option_values[name] = value
+    return option_values
 
 
 def write_rows(dataset: Any) -> str:
     """Write the rows of a `datasets.Dataset` to a file that this process removes at its end; return the file's name."""
     if not hasattr(dataset, "to_json"):
-        given = "several splits" if hasattr(dataset, "values") else f"{type(dataset).__name__:.40}"
-        raise MistakeError(f"dataset: {given}: expected one datasets.Dataset, such as load_dataset(NAME)['train']")
+        kind = "several splits" if hasattr(dataset, "values") else f"{type(dataset).__name__:.40}"
+        raise MistakeError(f"dataset: {kind}: expected one datasets.Dataset, such as load_dataset(NAME)['train']")
     handle, path = tempfile.mkstemp(suffix=".jsonl")
     os.close(handle)
     atexit.register(Path(path).unlink, missing_ok=True)

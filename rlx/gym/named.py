@@ -53,8 +53,8 @@ def make(env_id: str, *, protocol: str | Dialect | None = None, window: int | No
     environment. Of a name that was registered, an instance of its class."""
     if env_id in REGISTERED:
         return make_registered(env_id, keywords)  # type: ignore[return-value]
-    option, own = find_task(env_id)
-    keywords = own | translate(keywords, {*read_option("env", option, config_folders()), *SETTINGS})
+    option, task_keywords = find_task(env_id)
+    keywords = task_keywords | translate(keywords, {*read_option("env", option, config_folders()), *SETTINGS})
     settings = {name: value for name, value in keywords.items() if name in SETTINGS}
     keys = {name: value for name, value in keywords.items() if name not in SETTINGS}
     if option.startswith(EVALUATIONS):
@@ -65,9 +65,9 @@ def make(env_id: str, *, protocol: str | Dialect | None = None, window: int | No
     spoken = build_protocol(
         form_of(env) if protocol is None else protocol, {} if window is None else {"window": window}
     )
-    told = {"env_id": option, "protocol": protocol, "window": window, **keywords}
+    kwargs = {"env_id": option, "protocol": protocol, "window": window, **keywords}
     is_same = is_reproducible(env) and all(part.replayable for part in parts_of(env).values())
-    spec = EnvSpec(id=f"{option}-v0", entry_point="rlx.gym:make", nondeterministic=not is_same, kwargs=told)
+    spec = EnvSpec(id=f"{option}-v0", entry_point="rlx.gym:make", nondeterministic=not is_same, kwargs=kwargs)
     return TextEnv(env, spoken, spec=spec, **settings)
 
 
@@ -91,19 +91,19 @@ def make_vec(
     num = len(names) if num_envs is None else num_envs
     require(Integral, "an integer", num_envs=num, seed=seed)
     within(1, MOST, num_envs=num)
-    own = keywords_of(num, vec_kwargs)
+    env_keywords = keywords_of(num, vec_kwargs)
     for wrap in wrappers if isinstance(wrappers, list | tuple) else [wrappers] * (wrappers is not None):
         require(Callable, "functions, such as get_wrapper_fns gives", wrappers=wrap)
-    made: dict[str, TextEnv] = {}
+    first_envs: dict[str, TextEnv] = {}
     envs: list[gymnasium.Env[Any, str]] = []
     for i in range(num):
-        told = {"env_id": names[i % len(names)], **keywords, **own[i]}
-        if told["env_id"] in REGISTERED:
-            single: gymnasium.Env[Any, str] = make(**{"seed": seed + i, **told})
+        kwargs = {"env_id": names[i % len(names)], **keywords, **env_keywords[i]}
+        if kwargs["env_id"] in REGISTERED:
+            single: gymnasium.Env[Any, str] = make(**{"seed": seed + i, **kwargs})
             envs.append(reduce(lambda env, wrap: wrap(env), wrappers or (), single))
             continue
-        its_seed = told.pop("seed", seed + i)
-        first = made.get(repr(told)) or made.setdefault(repr(told), make(**told))
+        its_seed = kwargs.pop("seed", seed + i)
+        first = first_envs.get(repr(kwargs)) or first_envs.setdefault(repr(kwargs), make(**kwargs))
         envs.append(reduce(lambda env, wrap: wrap(env), wrappers or (), first.another(its_seed)))
     is_threaded = asynchronous if async_mode is None else async_mode
     return TextVectorEnv(envs, autoreset=autoreset, asynchronous=is_threaded, num_threads=num_threads)
@@ -112,8 +112,8 @@ def make_vec(
 def keywords_of(num: int, each: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
     """Return the keywords of each environment alone."""
     require(Sequence, "a list with keywords for each environment", vec_kwargs=each or [])
-    for own in each or []:
-        require(Mapping, "keywords for each environment", vec_kwargs=own)
+    for env_keywords in each or []:
+        require(Mapping, "keywords for each environment", vec_kwargs=env_keywords)
     if each and len(each) != num:
         raise MistakeError(f"{len(each)} vec_kwargs: expected one for each of {num} environments")
     return list(map(dict, each or [{}] * num))
@@ -148,10 +148,10 @@ def find_option(name: str) -> str:
     options = option_files("env", config_folders())
     if name in options:
         return name
-    known = {bare(option): option for option in reversed(options)}
-    if bare(name) not in known:
+    options_by_name = {bare(option): option for option in reversed(options)}
+    if bare(name) not in options_by_name:
         raise ConfigError(f"there is no environment {name!r:.80}{near(name, options)}")
-    return known[bare(name)]
+    return options_by_name[bare(name)]
 
 
 def bare(name: str) -> str:
@@ -180,13 +180,13 @@ def form_of(env: Environment) -> str:
 
 
 def build_protocol(protocol: str | Dialect, keys: Mapping[str, Any]) -> Dialect:
-    """A protocol by its name in conf/protocol, or as it is."""
+    """Build the protocol of this name in conf/protocol; return a `Dialect` unchanged."""
     if not isinstance(protocol, (str, Dialect)):
         raise MistakeError(f"protocol={protocol!r:.60}: expected the name of one, or a Dialect")
     if not isinstance(protocol, str):
         return protocol
-    found: Dialect = build("protocol", protocol, keys)
-    return found
+    dialect: Dialect = build("protocol", protocol, keys)
+    return dialect
 
 
 def resolve(value: Any) -> Any:
@@ -195,8 +195,8 @@ def resolve(value: Any) -> Any:
         return {key: resolve(child) for key, child in value.items()}
     if isinstance(value, list):
         return [resolve(child) for child in value]
-    found = REFERENCE.fullmatch(value) if isinstance(value, str) else None
-    return read_option("model/recipe", RECIPE)[found[1]] if found else value
+    match = REFERENCE.fullmatch(value) if isinstance(value, str) else None
+    return read_option("model/recipe", RECIPE)[match[1]] if match else value
 
 
 def refer(value: Any, above: Sequence[Any] = ()) -> Any:
@@ -204,11 +204,11 @@ def refer(value: Any, above: Sequence[Any] = ()) -> Any:
     level up."""
     if isinstance(value, dict):
         return {key: refer(child, (*above, value)) for key, child in value.items()}
-    found = RELATIVE.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
+    match = RELATIVE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
         return value
-    place: Any = above[-len(found[1])]
-    for key in found[2].split("."):
+    place: Any = above[-len(match[1])]
+    for key in match[2].split("."):
         place = place[key]
     return place
 
@@ -218,9 +218,9 @@ def build(group: str, option: str, keys: Mapping[str, Any]) -> Any:
     from rlx.settings.build import build_part  # the types of a whole run come with it
 
     folders = config_folders()
-    known = option_files(group, folders)
-    if option not in known:
-        raise ConfigError(f"{group} has no option {option!r:.80}{near(option, known)}")
+    options = option_files(group, folders)
+    if option not in options:
+        raise ConfigError(f"{group} has no option {option!r:.80}{near(option, options)}")
     tree = refer({**resolve(read_option(group, option, folders)), **keys})
     check_call(tree, group)
     return build_part({group: tree}, group)

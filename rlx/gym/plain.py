@@ -49,14 +49,14 @@ class ViewedTexts(EnvWrapper):
         if self.view == "chat":
             messages = self.messages()
             return messages if self.tokenizer is None else apply_template(messages, self.tokenizer)
-        turns = ["" if self.view == "observations" else said for said in self.replies]
-        texts = [text for pair in zip([seen for _, seen in self.seen], [*turns, ""]) for text in pair]
+        turns = ["" if self.view == "observations" else reply for reply in self.replies]
+        texts = [text for pair in zip([content for _, content in self.seen], [*turns, ""]) for text in pair]
         return info.get("prefix", "") + "".join(map(end_line, texts)) + info.get("suffix", "")
 
     def messages(self) -> list[dict[str, str]]:
         messages = []
-        for place, (role, seen) in enumerate(self.seen):
-            messages.append({"role": role, "content": seen})
+        for place, (role, content) in enumerate(self.seen):
+            messages.append({"role": role, "content": content})
             if place < len(self.replies):
                 messages.append({"role": "assistant", "content": self.replies[place]})
         return messages
@@ -89,16 +89,16 @@ class ToolTexts(EnvWrapper):
 
     def step(self, action: str, verbose: bool = False) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         is_left = self.max_tool_uses is None or self.num_uses < self.max_tool_uses
-        found = answer_of(self.tools, action) if is_left else None
-        if found is None:
+        tool_answer = answer_of(self.tools, action) if is_left else None
+        if tool_answer is None:
             observation, reward, terminated, truncated, info = self.env.step(action)
             return observation, float(reward), terminated, truncated, {**info, **self.counted(), "use_tool": False}
-        index, failed, observation, said = found
+        index, failed, observation, call_text = tool_answer
         self.num_uses, self.num_successes = self.num_uses + 1, self.num_successes + (not failed)
         observation += LAST * (self.num_uses == self.max_tool_uses)
         reward = self.pay.of(failed)
-        told = {"parsed_action": said, "tool_type": self.tools[index].tool_type, "use_tool": True}
-        return observation, reward, False, False, {**told, **self.counted()}
+        tool_info = {"parsed_action": call_text, "tool_type": self.tools[index].tool_type, "use_tool": True}
+        return observation, reward, False, False, {**tool_info, **self.counted()}
 
     def counted(self) -> dict[str, int]:
         return {"tool_use_counter": self.num_uses, "tool_success_counter": self.num_successes}

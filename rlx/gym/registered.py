@@ -101,7 +101,7 @@ def make_registered(env_id: str, keywords: Mapping[str, Any]) -> Env:
 def load(entry_point: str) -> Callable[..., Any]:
     module, name = entry_point.split(":")
     try:
-        found: Callable[..., Any] = getattr(import_module(module), name)
+        factory: Callable[..., Any] = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise MistakeError(f"register: {entry_point:.80} cannot be imported: {error}") from error
-    return found
+    return factory

@@ -1,4 +1,4 @@
-"""One environment as Gymnasium has it: the agent's whole completion in, the observation's text out.
+"""One environment with Gymnasium's interface: the agent's whole completion in, the observation's text out.
 
     reset   the next task of a stream that `seed` begins; the same seed, the same tasks step    text --protocol-->
     Action --> Step --protocol--> text; the same rules as a run's player (rlx.environment.world)
@@ -115,25 +115,25 @@ class TextEnv(gymnasium.Env[Any, str]):
         self.opening = self.seen = lawful(spoken.env, self.episode.opening())
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """One turn; `Cut(text)` is one that was cut off."""
+        """Take one turn; `Cut(text)` marks a completion that was cut off."""
         episode = self.episode
         if episode is None:
             raise ResetNeeded("the episode is over, or was never begun: call reset() first")
         check_text(action)
         spoken = self.spoken
-        meant = only_legal(spoken.hear(action), self.seen.legal)
-        answer = step_within(episode, meant, len(self.replies), self.max_rounds)
+        parsed_action = only_legal(spoken.hear(action), self.seen.legal)
+        answer = step_within(episode, parsed_action, len(self.replies), self.max_rounds)
         step = self.seen = lawful(spoken.env, answer, self.seen, len(self.replies) + 1)
         self.replies.append(action)
         info = info_of(step)
-        if meant.kind == "invalid":
-            info["invalid"] = meant.text
+        if parsed_action.kind == "invalid":
+            info["invalid"] = parsed_action.text
         elif step.invalid:
             info["invalid"] = "the environment rejects the action"
         if step.done:
             self.end()
         reward = step.reward if spoken.is_free else self.reward_of(step)
-        return self.observe(meant), reward, step.done, False, info
+        return self.observe(parsed_action), reward, step.done, False, info
 
     @property
     def part(self) -> Environment:
@@ -156,8 +156,8 @@ class TextEnv(gymnasium.Env[Any, str]):
     def observe(self, action: Action | None = None) -> Any:
         """Return the observation after an action, by this environment's view."""
         if self.observation == "last" and action is not None:
-            seen = self.seen
-            return self.spoken.render_answer(seen.observation, seen.invalid or action.kind == "invalid")
+            step = self.seen
+            return self.spoken.render_answer(step.observation, step.invalid or action.kind == "invalid")
         if action is None and not self.observation.startswith("chat"):
             return self.spoken.first(self.about(), self.opening.observation)
         if action is not None:
@@ -174,13 +174,13 @@ class TextEnv(gymnasium.Env[Any, str]):
 
     def turn_of(self, action: Action) -> Turn:
         """Return the last turn, of which only the text is known."""
-        seen = self.seen
+        step = self.seen
         return Turn(
             prompt_ids=(),
             completion=EMPTY_COMPLETION,
             action=action,
-            observation=seen.observation,
-            invalid=seen.invalid,
+            observation=step.observation,
+            invalid=step.invalid,
         )
 
     def about(self) -> Task:
@@ -193,7 +193,7 @@ class TextEnv(gymnasium.Env[Any, str]):
         return any(part.pace != "inline" for part in parts_of(self.world).values())
 
     def render(self) -> str | None:
-        """The last that was seen, as it is told."""
+        """Return the text of the last observation; None without `render_mode="ansi"`."""
         return self.dialect.render(self.seen.observation) if self.render_mode == "ansi" else None
 
     def sample_random_action(self) -> str:
@@ -214,8 +214,10 @@ class TextEnv(gymnasium.Env[Any, str]):
 
     def another(self, seed: int | None, **settings: Any) -> TextEnv:
         """Return a fresh environment of the same parts and settings, but for these settings."""
-        own = {name: getattr(self, name) for name in ("observation", "tokenizer", "split", "render_mode", "spec")}
-        other = TextEnv(self.world, self.protocol, seed=seed, **{**own, **settings})
+        current_settings = {
+            name: getattr(self, name) for name in ("observation", "tokenizer", "split", "render_mode", "spec")
+        }
+        other = TextEnv(self.world, self.protocol, seed=seed, **{**current_settings, **settings})
         other.spoken_parts = self.spoken_parts
         return other
 
@@ -247,8 +249,8 @@ class TextEnv(gymnasium.Env[Any, str]):
         """Make the environment again with its keywords and view, but for these keywords."""
         from rlx.gym.named import make
 
-        seen = {"observation": self.observation, "tokenizer": self.tokenizer}
-        return make(**{**(self.spec.kwargs if self.spec else {}), **seen, **keywords})
+        view = {"observation": self.observation, "tokenizer": self.tokenizer}
+        return make(**{**(self.spec.kwargs if self.spec else {}), **view, **keywords})
 
     def end(self) -> None:
         """Close the episode, once."""

@@ -31,13 +31,13 @@ def require_seed(seed: Any) -> None:
 
 
 def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
-    """MistakeError unless it is one of these."""
+    """Raise a MistakeError unless the value is among the choices."""
     if not any(value == choice for choice in choices):
         raise MistakeError(f"{name}={value!r:.60}: expected {', '.join(map(str, choices))}")
 
 
 def check_text(action: Any) -> None:
-    """MistakeError unless it is what an agent can say."""
+    """Raise a MistakeError unless the action is a text."""
     if not isinstance(action, str):
         raise MistakeError(f"an action of type {type(action).__name__}: expected the text of a turn")
 
@@ -81,7 +81,7 @@ class Messages(Space[list[dict[str, str]]]):
         return [{"role": "user", "content": self.text.sample()}]
 
     def contains(self, x: Any) -> bool:
-        return isinstance(x, list) and all(isinstance(one, dict) and is_message(one) for one in x)
+        return isinstance(x, list) and all(isinstance(message, dict) and is_message(message) for message in x)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self)
@@ -90,5 +90,5 @@ class Messages(Space[list[dict[str, str]]]):
         return f"{type(self).__name__}()"
 
 
-def is_message(one: dict[str, Any]) -> bool:
-    return one.keys() == {"role", "content"} and all(isinstance(text, str) for text in one.values())
+def is_message(message: dict[str, Any]) -> bool:
+    return message.keys() == {"role", "content"} and all(isinstance(text, str) for text in message.values())

@@ -129,10 +129,10 @@ class TaskStream:
         if not isinstance(index, Integral) or isinstance(index, bool) or not 0 <= int(index) <= MANY:
             expected = f"a Task, or its number in the split, from 0 to {MANY}"
             raise MistakeError(f"{name}={index!r:.60}: expected {expected}")
-        found = self.numbers(self.split, self.seed).at(int(index))
-        if found is None:
+        task = self.numbers(self.split, self.seed).at(int(index))
+        if task is None:
             raise MistakeError(f"{name}={index}: the {self.split} split has fewer")
-        return found
+        return task
 
     @property
     def dataset(self) -> list[Task]:

@@ -87,12 +87,12 @@ class PythonCodeTool:
         )
 
     def execute_action(self, action: str) -> Answer:
-        found = first_call(action, CODE)
-        if found is None:
+        call = first_call(action, CODE)
+        if call is None:
             return False, True, "", action
-        code, said = found
+        code, call_text = call
         result = self.python.run(code)
-        return True, result.failed, f"Code execution result: {result.output}\n", said
+        return True, result.failed, f"Code execution result: {result.output}\n", call_text
 
 
 class SearchTool:
@@ -118,9 +118,9 @@ class SearchTool:
 
         if pages is None and search_url is None:
             search_url = os.environ.get("SEARCH_URL") or None
-        found = invented_pages() if pages is None and search_url is None else pages or []
+        search_pages = invented_pages() if pages is None and search_url is None else pages or []
         self.search = Search(
-            pages=found, top_k=topk, max_characters=max_characters, search_url=search_url, timeout=float(timeout)
+            pages=search_pages, top_k=topk, max_characters=max_characters, search_url=search_url, timeout=float(timeout)
         )
 
     def instruction_string(self) -> str:
@@ -130,40 +130,40 @@ class SearchTool:
         )
 
     def execute_action(self, action: str) -> Answer:
-        found = first_call(action, QUERY)
-        if found is None:
+        call = first_call(action, QUERY)
+        if call is None:
             return False, True, "", ""
-        query, said = found
+        query, call_text = call
         result = self.search.run(query.strip())
-        return True, result.failed, f"\n\n<information>{result.output}</information>\n\n", said
+        return True, result.failed, f"\n\n<information>{result.output}</information>\n\n", call_text
 
 
 def first_call(text: str, fences: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
     """Return what stands between two fences, of the blocks of each kind the one that ends first, as GEM does, and the
     text up to its end. Where no closing follows an opening's first place, none follows a later one: a text of nothing
     but openings is read once."""
-    found = []
+    calls = []
     for opening, closing in fences:
         start = text.find(opening)
         end = -1 if start < 0 else text.find(closing, start + len(opening))
         if end >= 0:
-            found.append((end + len(closing), text[start + len(opening) : end], text[: end + len(closing)]))
-    return min(found)[1:] if found else None
+            calls.append((end + len(closing), text[start + len(opening) : end], text[: end + len(closing)]))
+    return min(calls)[1:] if calls else None
 
 
 def answer_of(tools: Sequence[GemTool], action: str) -> tuple[int, bool, str, str] | None:
     """Return the answer of the first tool that succeeds, else of the last that was called, and the tool's number."""
-    found = None
+    answer = None
     for index, tool in enumerate(tools):
-        is_call, failed, seen, said = tool.execute_action(action)
-        found = (index, failed, seen, said) if is_call else found
+        is_call, failed, output, call_text = tool.execute_action(action)
+        answer = (index, failed, output, call_text) if is_call else answer
         if is_call and not failed:
             break
-    return found
+    return answer
 
 
 class Pay(NamedTuple):
-    """Rewards of a call, and besides of one that succeeds; of one that fails instead, where that is not 0."""
+    """Rewards of a call: `call`, plus `success` after a success; `error` replaces both after a failure, unless 0."""
 
     call: float
     success: float
@@ -184,9 +184,9 @@ class Layer(NamedTuple):
 
 
 class ToolEnvWrapper(TextEnv):
-    """An environment whose agent may also call tools: the first of them that runs what the turn says answers it. When
-    `max_tool_uses` calls were made, all is said to the environment, whose own tools are asked next. Calls are none of
-    its turns."""
+    """An environment whose agent may also call tools: the first tool that succeeds on a turn's call answers the turn.
+    After `max_tool_uses` calls every turn goes to the environment inside, whose own tools come next. Calls do not count
+    as turns of the environment."""
 
     def __new__(cls, env: Any, *values: Any, **keywords: Any) -> Any:
         """Choose the wrapper for environments of one's own class (rlx.gym.registered)."""
@@ -209,8 +209,10 @@ class ToolEnvWrapper(TextEnv):
         if not isinstance(env, TextEnv):
             raise MistakeError(f"a tool goes around the environment itself, not {type(env).__name__}")
         within(0, MANY, max_tool_uses=max_tool_uses)
-        own = ("observation", "tokenizer", "split", "render_mode", "spec")
-        super().__init__(env.world, env.protocol, seed=env.first_seed, **{name: getattr(env, name) for name in own})
+        setting_names = ("observation", "tokenizer", "split", "render_mode", "spec")
+        super().__init__(
+            env.world, env.protocol, seed=env.first_seed, **{name: getattr(env, name) for name in setting_names}
+        )
         self.inner, self.tools = env, list(tools)
         self.pay = Pay(tool_reward, tool_success_reward, tool_execute_error_reward)
         self.max_tool_uses = max_tool_uses
@@ -225,8 +227,8 @@ class ToolEnvWrapper(TextEnv):
 
     def about(self) -> Task:
         """Return the task with a line of each tool."""
-        told = [tool.instruction_string() for layer in reversed(self.layers) for tool in layer.tools]
-        return replace(self.task, prompt=(*self.task.prompt, *map(Text, told)))
+        lines = [tool.instruction_string() for layer in reversed(self.layers) for tool in layer.tools]
+        return replace(self.task, prompt=(*self.task.prompt, *map(Text, lines)))
 
     def reset(self, seed: int | None = None, *, options: Any = None, idx: Any = None) -> tuple[Any, dict[str, Any]]:
         before = {f"prev_ep_{name}": value for name, value in self.counted().items()}
@@ -265,29 +267,29 @@ class ToolEnvWrapper(TextEnv):
     def answer(self, action: str) -> tuple[int, int, bool, str, str] | None:
         """Return the answer of the outermost layer that has one and a call left, and the layer's number."""
         for place, (layer, num) in enumerate(zip(self.layers, self.uses, strict=True)):
-            found = answer_of(layer.tools, action) if layer.max_uses is None or num < layer.max_uses else None
-            if found is not None:
-                return (place, *found)
+            tool_answer = answer_of(layer.tools, action) if layer.max_uses is None or num < layer.max_uses else None
+            if tool_answer is not None:
+                return (place, *tool_answer)
         return None
 
     def use(
-        self, place: int, index: int, failed: bool, seen: str, said: str
+        self, place: int, index: int, failed: bool, output: str, call_text: str
     ) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take a turn that a tool answered."""
         layer = self.layers[place]
         tool = layer.tools[index]
-        self.answers[len(self.replies)] = (place, index, failed, seen)
+        self.answers[len(self.replies)] = (place, index, failed, output)
         self.uses[place] += 1
         self.num_successes += not failed
         self.max_rounds = None if self.max_rounds is None else self.max_rounds + 1
-        text = seen + LAST * (self.uses[place] == layer.max_uses)
+        text = output + LAST * (self.uses[place] == layer.max_uses)
         count = ToolUse(num_calls=1, num_failed=int(failed), name=tool.tool_type)
         self.seen = Step(observation=(Text(text),), tool=count, legal=self.seen.legal)
-        self.replies.append(said)
+        self.replies.append(call_text)
         reward = layer.pay.of(failed)
         info = {**info_of(self.seen), **self.counted(), "use_tool": True}
-        observation = self.observe(Action(kind="call", name=tool.tool_type, text=said))
-        return observation, reward, False, False, {**info, "parsed_action": said, "tool_type": tool.tool_type}
+        observation = self.observe(Action(kind="call", name=tool.tool_type, text=call_text))
+        return observation, reward, False, False, {**info, "parsed_action": call_text, "tool_type": tool.tool_type}
 
     def counted(self) -> dict[str, int]:
         return {"tool_use_counter": sum(self.uses), "tool_success_counter": self.num_successes}
@@ -301,7 +303,7 @@ class ToolEnvWrapper(TextEnv):
     def around(self, env: TextEnv) -> ToolEnvWrapper:
         """Return the same tools around another environment."""
         call, success, error = self.pay
-        found: ToolEnvWrapper = ToolEnvWrapper(
+        wrapper: ToolEnvWrapper = ToolEnvWrapper(
             env, self.tools, call, success, self.max_tool_uses, tool_execute_error_reward=error
         )
-        return found
+        return wrapper

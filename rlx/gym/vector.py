@@ -8,9 +8,9 @@ An episode that raises is `truncated`, its `info` says the `error`, and the next
 not used: it goes by the ticks of an engine that samples, and here the trainer samples. Both take a turn as one piece of
 work for any thread, and an environment's pace says where that work is done.
 
-`autoreset`: `same_step` unless said otherwise, as GEM has it and as it costs no completion: the observation is the
-next episode's first, and infos have the last one's `final_obs` and `final_info`. With `next_step`, Gymnasium's default,
-a step whose action is ignored begins the next episode, so that a policy samples a turn for nothing each time.
+`autoreset`: `same_step` by default, like GEM, because no completion is wasted: the observation is the next episode's
+first, and infos have `final_obs` and `final_info` of the last episode. With `next_step`, Gymnasium's default, a step
+with an ignored action begins the next episode, so a policy samples one turn in vain each time.
 `disabled` leaves it to `reset(options={"reset_mask": …})`.
 """
 
@@ -78,7 +78,7 @@ def empty(value: Any, num: int) -> np.ndarray:
 
 
 class TextVectorEnv(VectorEnv[Any, Any, Any]):
-    """Environments that step together; those of an option share what it made, and have their own streams of tasks."""
+    """Environments that step together. Environments of one option share its data, and have separate task streams."""
 
     def __init__(
         self,
@@ -118,37 +118,42 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         """Reset all, or those of `reset_mask`: environment i with seed + i, and its own of a list of tasks or of `idx`.
         As in GEM, `env3_kwargs={"idx": 7}` are keywords of the reset of environment 3."""
         require(Mapping, "options by name", options=options or {})
-        own = self.keywords_of(keywords)
+        env_keywords = self.keywords_of(keywords)
         choices = dict(options or {})
         mask = choices.pop("reset_mask", None)
         chosen = range(self.num_envs) if mask is None else np.flatnonzero(self.one_each("reset_mask", mask)).tolist()
         seeds = self.seeds_of(seed)
         numbers = self.one_each("idx", idx) if isinstance(idx, Sequence) else [idx] * self.num_envs
-        given = [
-            {"seed": seeds[i], "options": self.choices_of(choices, i) or None, "idx": numbers[i], **own.get(i, {})}
+        reset_keywords = [
+            {
+                "seed": seeds[i],
+                "options": self.choices_of(choices, i) or None,
+                "idx": numbers[i],
+                **env_keywords.get(i, {}),
+            }
             for i in chosen
         ]
-        told = self.all_of(self.begin, list(zip(chosen, given)))
+        results = self.all_of(self.begin, list(zip(chosen, reset_keywords)))
         infos = Infos(self.num_envs)
-        for i, (observation, info) in zip(chosen, told):
+        for i, (observation, info) in zip(chosen, results):
             self.seen[i] = observation
             infos.add(info, i)
         return list(self.seen), infos
 
     def keywords_of(self, keywords: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
         """Return the keywords of single environments by their numbers."""
-        own = {}
+        env_keywords = {}
         for name, value in keywords.items():
-            found = ENV_KWARGS.fullmatch(name)
-            if found is None or int(found[1]) >= self.num_envs:
+            match = ENV_KWARGS.fullmatch(name)
+            if match is None or int(match[1]) >= self.num_envs:
                 last = f"env{self.num_envs - 1}_kwargs"
                 raise MistakeError(f"reset: there is no keyword {name!r:.60}; expected env0_kwargs to {last}")
             require(Mapping, "keywords of its reset, such as {'idx': 0}", **{name: value})
             for key in value:
                 if key not in RESETS:
                     raise MistakeError(f"{name}: there is no {key!r:.60}{near(str(key), RESETS)}")
-            own[int(found[1])] = value
-        return own
+            env_keywords[int(match[1])] = value
+        return env_keywords
 
     def seeds_of(self, seed: int | Sequence[int | None] | None) -> Sequence[int | None]:
         if seed is None:
@@ -158,23 +163,23 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         return self.one_each("seeds", seed)
 
     def choices_of(self, choices: Mapping[str, Any], i: int) -> dict[str, Any]:
-        """Options of a reset, as they are for one environment."""
+        """Return the reset options of environment `i`."""
         if not isinstance(choices.get("task"), (list, tuple)):
             return dict(choices)
         return {**choices, "task": self.one_each("tasks", choices["task"])[i]}
 
-    def one_each(self, what: str, values: Sequence[Any]) -> Sequence[Any]:
+    def one_each(self, name: str, values: Sequence[Any]) -> Sequence[Any]:
         has_many = hasattr(values, "__len__") and not isinstance(values, str)
         if not has_many or len(values) != self.num_envs:
-            given = f"{len(values)} {what}" if has_many else f"{what}={values!r:.60}"
-            raise MistakeError(f"{given}: expected one for each of {self.num_envs} environments")
+            description = f"{len(values)} {name}" if has_many else f"{name}={values!r:.60}"
+            raise MistakeError(f"{description}: expected one for each of {self.num_envs} environments")
         return values
 
     def step(
         self, actions: Sequence[str] | Mapping[int, str]
     ) -> tuple[list[Any], np.ndarray, np.ndarray, np.ndarray, Infos]:
         """Step each environment, or only those that a mapping names, in its order. Observations are a list, as in GEM:
-        a trainer replaces those of episodes that it begins itself."""
+        a trainer replaces the first observations of the episodes that it begins itself."""
         if not isinstance(actions, Mapping):
             actions = dict(enumerate(self.one_each("actions", actions)))
         for i, action in actions.items():
@@ -198,20 +203,20 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
             infos,
         )
 
-    def all_of(self, work: Callable[..., T], given: Sequence[tuple]) -> list[T]:
+    def all_of(self, work: Callable[..., T], arguments: Sequence[tuple]) -> list[T]:
         """Return the result of the work for each environment, whose number is the first of its arguments."""
         if self.closed:
             raise ClosedEnvironmentError("the environments are closed: make them anew")
         if self.pool is None:
-            return [work(*one) for one in given]
-        asked = [self.pool.submit(work, *one) for one in given if one[0] in self.slow]
-        done = iter([work(*one) for one in given if one[0] not in self.slow])
-        wait(asked)  # also where one raises: no thread steps an environment after this call
-        waited = (one.result() for one in asked)
-        return [next(waited if one[0] in self.slow else done) for one in given]
+            return [work(*args) for args in arguments]
+        futures = [self.pool.submit(work, *args) for args in arguments if args[0] in self.slow]
+        done = iter([work(*args) for args in arguments if args[0] not in self.slow])
+        wait(futures)  # also where one raises: no thread steps an environment after this call
+        waited = (future.result() for future in futures)
+        return [next(waited if args[0] in self.slow else done) for args in arguments]
 
     def turn(self, i: int, action: str) -> Outcome:
-        """A step of one environment, and what its end brings with it."""
+        """Step one environment, and begin its next episode if the autoreset mode does so in this step."""
         if self.over[i] and self.mode is AutoresetMode.NEXT_STEP:
             observation, info = self.begin(i)
             return observation, 0.0, False, False, info
@@ -228,12 +233,12 @@ class TextVectorEnv(VectorEnv[Any, Any, Any]):
         self.over[i] = True
         if self.mode is not AutoresetMode.SAME_STEP:
             return outcome
-        last, reward, terminated, truncated, said = outcome
+        last, reward, terminated, truncated, last_info = outcome
         observation, info = self.begin(i)
-        return observation, reward, terminated, truncated, {**info, "final_obs": last, "final_info": said}
+        return observation, reward, terminated, truncated, {**info, "final_obs": last, "final_info": last_info}
 
     def begin(self, i: int, keywords: Mapping[str, Any] = NOTHING) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode of one environment. One that cannot begin tries again at its next step."""
+        """Begin an episode of one environment. An environment that fails to begin tries again at its next step."""
         try:
             observation, info = self.envs[i].reset(**{k: v for k, v in keywords.items() if v is not None})
         except (MistakeError, LostServiceError, gymnasium.error.Error):  # of whoever called, and of all episodes

@@ -30,20 +30,20 @@ def observations_of(pieces: Iterable[Piece]) -> str:
     return "".join(piece.text for piece in pieces if piece.turn is None)
 
 
-def history_of(pieces: Iterable[Piece], said: Sequence[str]) -> str:
-    return "".join(text_of(piece, said) for piece in pieces)
+def history_of(pieces: Iterable[Piece], replies: Sequence[str]) -> str:
+    return "".join(text_of(piece, replies) for piece in pieces)
 
 
-def text_of(piece: Piece, said: Sequence[str]) -> str:
-    """Return the text of a piece: its own, or what was said in its turn."""
-    return piece.text if piece.text or piece.turn is None else said[piece.turn]
+def text_of(piece: Piece, replies: Sequence[str]) -> str:
+    """Return the text of a piece, or else the reply of its turn."""
+    return piece.text if piece.text or piece.turn is None else replies[piece.turn]
 
 
-def messages_of(pieces: Iterable[Piece], said: Sequence[str]) -> list[dict[str, str]]:
+def messages_of(pieces: Iterable[Piece], replies: Sequence[str]) -> list[dict[str, str]]:
     """Pieces of one role in a row are one message."""
     messages: list[dict[str, str]] = []
     for piece in pieces:
-        text = text_of(piece, said)
+        text = text_of(piece, replies)
         if messages and messages[-1]["role"] == piece.role:
             messages[-1]["content"] += text
         else:
@@ -51,20 +51,22 @@ def messages_of(pieces: Iterable[Piece], said: Sequence[str]) -> list[dict[str, 
     return messages
 
 
-def chat_on_reset_of(pieces: Iterable[Piece], said: Sequence[str], tokenizer: Any) -> str:
+def chat_on_reset_of(pieces: Iterable[Piece], replies: Sequence[str], tokenizer: Any) -> str:
     """Return the pieces before the first turn as messages in the chat template, and the rest as text."""
     first: list[Piece] = []
     rest: list[Piece] = []
     for piece in pieces:
         (rest if rest or piece.turn is not None else first).append(piece)
-    return apply_template(messages_of(first, said), tokenizer) + history_of(rest, said)
+    return apply_template(messages_of(first, replies), tokenizer) + history_of(rest, replies)
 
 
 def apply_template(messages: list[dict[str, str]], tokenizer: Any) -> str:
     """Return the messages as a model is spoken to, up to where it speaks. Messages of a tool or of the system are the
     user's where its template has none of them."""
     if "tool" not in str(getattr(tokenizer, "chat_template", "")):
-        messages = [{**one, "role": "user" if one["role"] == "tool" else one["role"]} for one in messages]
+        messages = [
+            {**message, "role": "user" if message["role"] == "tool" else message["role"]} for message in messages
+        ]
     if messages[0]["role"] == "system" and not has_system(tokenizer):
         messages = as_user(messages)
     return render(tokenizer, messages)
@@ -73,8 +75,8 @@ def apply_template(messages: list[dict[str, str]], tokenizer: Any) -> str:
 def render(tokenizer: Any, messages: list[dict[str, str]]) -> str:
     """Return the messages in the chat template, up to where the model speaks."""
     dated = with_same_day(getattr(tokenizer, "chat_template", None))
-    own = {} if dated is None else {"chat_template": dated}
-    return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **own))
+    options = {} if dated is None else {"chat_template": dated}
+    return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **options))
 
 
 def with_same_day(template: Any) -> str | None:
@@ -89,9 +91,9 @@ def with_same_day(template: Any) -> str | None:
 
 def has_system(tokenizer: Any) -> bool:
     """Tell whether the chat template shows a message of the system; some refuse it, and some leave it out."""
-    asked = [{"role": role, "content": f"<{role}>"} for role in ("system", "user")]
+    probe_messages = [{"role": role, "content": f"<{role}>"} for role in ("system", "user")]
     try:
-        return "<system>" in render(tokenizer, asked)
+        return "<system>" in render(tokenizer, probe_messages)
     except Exception:  # a template raises errors of its own
         return False
 

@@ -89,8 +89,8 @@ def with_tool(env: Env, name: str, **settings: Any) -> Env:
     if not isinstance(env, TextEnv) and not isinstance(env.unwrapped, OwnEnv):
         raise MistakeError(f"wrapper {name}: a tool goes around the environment itself, not {type(env).__name__}")
     usual = {"tool_reward": reward, "tool_success_reward": success_reward, "max_tool_uses": MAX_USES}
-    found: Env = ToolEnvWrapper(inner, **{"tools": [build_tool(tool)], **usual, **settings})
-    return found
+    wrapper: Env = ToolEnvWrapper(inner, **{"tools": [build_tool(tool)], **usual, **settings})
+    return wrapper
 
 
 @cache

@@ -30,11 +30,11 @@ class Gpu:
 def machine_memory() -> int | None:
     """Return the bytes of this machine's memory, or of its container's limit; None if unknown."""
     try:
-        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        machine_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         text = CGROUP.read_text().strip() if CGROUP.is_file() else "max"
     except (OSError, ValueError):
         return None
-    return min(whole, int(text)) if text.isdigit() else whole
+    return min(machine_bytes, int(text)) if text.isdigit() else machine_bytes
 
 
 def give_back_blocks() -> None:
@@ -53,12 +53,12 @@ def num_cores() -> int:
 def gpus(environ: Mapping[str, str] = os.environ) -> list[Gpu]:
     """List the GPUs that this process may use: from nvidia-smi, else from the driver's files, limited by
     CUDA_VISIBLE_DEVICES."""
-    found = _asked() or _listed()
+    devices = _asked() or _listed()
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
-        return found
+        return devices
     named = [word for word in visible.split(",") if word.strip() and word.strip() != "-1"]
-    return found[: len(named)]
+    return devices[: len(named)]
 
 
 def _asked() -> list[Gpu]:

@@ -86,38 +86,38 @@ def rank_path(folder: Path, rank: int) -> Path:
     return inside(folder, RANKS) / f"rank-{rank}"
 
 
-def look(folder: Path, size: int, seen: Mapping[int, Seen], now: float) -> dict[int, Seen]:
+def look(folder: Path, size: int, observations: Mapping[int, Seen], now: float) -> dict[int, Seen]:
     """Read every rank's file. An unreadable file leaves the state of its rank unchanged."""
-    found = dict(seen)
+    new_observations = dict(observations)
     for rank in range(size):
         try:
             state = json.loads(read_bounded(rank_path(folder, rank)))
         except (OSError, ValueError):
             continue
-        if rank not in found or found[rank].state != state:
-            found[rank] = Seen(state, now)
-    return found
+        if rank not in new_observations or new_observations[rank].state != state:
+            new_observations[rank] = Seen(state, now)
+    return new_observations
 
 
-def hanging(seen: Mapping[int, Seen], now: float, limit: float) -> int | None:
+def hanging(observations: Mapping[int, Seen], now: float, limit: float) -> int | None:
     """Return the rank furthest behind if it has not changed for `limit` seconds; else None."""
-    if not seen:
+    if not observations:
         return None
-    behind = min(place(state) for state in seen.values())
-    still = {rank: s.changed for rank, s in seen.items() if place(s) == behind and not s.state["resting"]}
+    behind = min(place(state) for state in observations.values())
+    still = {rank: s.changed for rank, s in observations.items() if place(s) == behind and not s.state["resting"]}
     oldest = min(still, key=lambda rank: (still[rank], rank), default=None)
     return oldest if oldest is not None and now - still[oldest] > limit else None
 
 
-def place(seen: Seen) -> tuple[int, int]:
+def place(observation: Seen) -> tuple[int, int]:
     """Return how far a rank has come: the number of its phase, then its number of calls."""
-    return seen.state["number"], seen.state["calls"]
+    return observation.state["number"], observation.state["calls"]
 
 
 def describe(rank: int, state: Mapping[str, Any], minutes: float) -> str:
-    who = f"rank {rank} (host {state['host']}, process {state['pid']})"
+    rank_name = f"rank {rank} (host {state['host']}, process {state['pid']})"
     return (
-        f"{who} hangs: in {state['phase']!r} since {state['since']}, beyond hardware.step_minutes={minutes:g}; "
+        f"{rank_name} hangs: in {state['phase']!r} since {state['since']}, beyond hardware.step_minutes={minutes:g}; "
         "the run stops here, and the same command goes on from its last checkpoint"
     )
 
@@ -133,14 +133,14 @@ def watch(folder: Path, ranks: Ranks, minutes: float, end: Callable[[int], None]
     limit = 60 * minutes + (0 if ranks.is_first else min(GRACE, 60 * minutes))
 
     def run() -> None:
-        seen: dict[int, Seen] = {}
+        observations: dict[int, Seen] = {}
         while not over.wait(min(60 * minutes / 8, 5.0)):
             with suppress(OSError):  # a full disk is the run's to tell
                 pulse.write()
-            seen = look(folder, ranks.size, seen, time.monotonic())
-            rank = hanging(seen, time.monotonic(), limit)
+            observations = look(folder, ranks.size, observations, time.monotonic())
+            rank = hanging(observations, time.monotonic(), limit)
             if rank is not None and not over.is_set():
-                give_up(folder, ranks.rank, describe(rank, seen[rank].state, minutes))
+                give_up(folder, ranks.rank, describe(rank, observations[rank].state, minutes))
                 end(EXIT_RANK_LOST)
 
     thread = threading.Thread(target=run, name="pulse", daemon=True)

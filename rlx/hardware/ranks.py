@@ -1,4 +1,4 @@
-"""The processes of a run: the place of this one, and the messages between them.
+"""The processes of a run: the place of this process, and the messages between processes.
 
 torchrun's or SLURM's variables give a process its place. Messages are JSON or tensors over gloo, never pickles. All
 ranks must make every call below that is not a property, in the same order.
@@ -159,9 +159,9 @@ class Ranks(Place):
             longest = int(max(lengths))
             mine = torch.zeros(longest, dtype=torch.uint8)
             mine[: len(raw)] = torch.frombuffer(bytearray(raw), dtype=torch.uint8)
-            found = [torch.zeros(longest, dtype=torch.uint8) for _ in range(self.size)]
-            dist.all_gather(found, mine, group=self.group)
-        return [bytes(x[: int(length)].numpy()) for x, length in zip(found, lengths, strict=True)]
+            buffers = [torch.zeros(longest, dtype=torch.uint8) for _ in range(self.size)]
+            dist.all_gather(buffers, mine, group=self.group)
+        return [bytes(x[: int(length)].numpy()) for x, length in zip(buffers, lengths, strict=True)]
 
 
 ALONE = Ranks()
@@ -218,9 +218,9 @@ def find_place(environ: Mapping[str, str] = os.environ, *, slurm: bool = True) -
     if slurm:
         names.append(("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"))
     for three in names:
-        found = [environ.get(name, "") for name in three]
-        if all(value.isdecimal() for value in found):
-            return Place(rank=int(found[0]), size=int(found[1]), local_rank=int(found[2]))
+        values = [environ.get(name, "") for name in three]
+        if all(value.isdecimal() for value in values):
+            return Place(rank=int(values[0]), size=int(values[1]), local_rank=int(values[2]))
     return Place()
 
 

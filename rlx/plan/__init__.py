@@ -1,1 +1,1 @@
-"""Checks and estimates of a run before any model is loaded: what it needs, and whether it may start."""
+"""Checks and estimates of a run before any model is loaded: its needs, and whether it may start."""

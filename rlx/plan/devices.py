@@ -41,14 +41,14 @@ def check_devices(hardware: Hardware, environ: Mapping[str, str] = os.environ) -
         )
     if hardware.device == "cpu":
         return
-    found, wanted = len(gpus()), hardware.devices_per_node
-    if not found:
+    num_gpus, wanted = len(gpus()), hardware.devices_per_node
+    if not num_gpus:
         raise FitError(
             "the profile wants a GPU and this machine has none: choose hardware=cpu, or submit it with "
             "hydra/launcher=slurm"
         )
-    if wanted > found and "SLURM_JOB_ID" not in environ:
+    if wanted > num_gpus and "SLURM_JOB_ID" not in environ:
         raise FitError(
-            f"the profile wants {wanted} GPUs on a machine and this one has {found}: choose a smaller profile (`rlx "
+            f"the profile wants {wanted} GPUs on a machine and this one has {num_gpus}: choose a smaller profile (`rlx "
             "list hardware`), or submit it with hydra/launcher=slurm"
         )

@@ -1,4 +1,4 @@
-"""Estimate the time of a run before it begins: its steps, its evaluations, its checkpoints, and its warm starts."""
+"""Estimate the time of a run before it begins: steps, evaluations, checkpoints and warm starts."""
 
 from __future__ import annotations
 

@@ -15,14 +15,13 @@ FREE = re.compile(r"\b(env|reply)/.+")
 """Metrics that environments and protocols name themselves."""
 
 
-def is_among(name: str, known: Sequence[str]) -> bool:
-    return name in known or FREE.sub(r"\1/NAME", name) in known
+def is_among(name: str, names: Sequence[str]) -> bool:
+    return name in names or FREE.sub(r"\1/NAME", name) in names
 
 
 def metrics_of(run: Run) -> list[str]:
-    """The names that a run's evaluation and its rollouts give, of which none depends on the clock: those of an episode
-    in each environment. What is measured there no one knows before it is played: `env/NAME` and `reply/NAME`
-    stand for all of it."""
+    """Return the names of the metrics of a run's evaluation and rollouts, without those that depend on the clock.
+    Environments and protocols choose some names during play: `env/NAME` and `reply/NAME` stand for all of them."""
     settings = run.evaluate
     nouns = ["eval", *(f"eval@{rounds}" for rounds in settings.max_rounds[1:])]
     judged = [name for noun in nouns for name in judged_by(run, noun, settings.ks)]
@@ -41,10 +40,10 @@ def blanks(run: Run) -> list[Group]:
 def blank(part: str, num_samples: int) -> Group:
     """Episodes of a turn in which nothing happened, and of which something was said."""
     task = Task(id=part, prompt=(), data={}, env=part)
-    said = Completion(token_ids=(), logprobs=(), stop="stop")
+    completion = Completion(token_ids=(), logprobs=(), stop="stop")
     turn = Turn(
         prompt_ids=(),
-        completion=said,
+        completion=completion,
         action=Action(kind="answer", text=""),
         metrics={"NAME": 0.0},
         reply={"reply/NAME": 0.0},

@@ -9,13 +9,13 @@ from rlx.run.run import Run
 
 
 class ObjectiveError(MistakeError):
-    """An objective that the run does not have: one line that says which it has."""
+    """An objective that the run does not have; the message suggests names."""
 
 
 def names_of(run: Run) -> list[str]:
     """Return the objectives as a list."""
-    asked = run.objective
-    return [] if asked is None else [asked] if isinstance(asked, str) else list(asked)
+    objective = run.objective
+    return [] if objective is None else [objective] if isinstance(objective, str) else list(objective)
 
 
 def check_objective(prospect: Prospect) -> None:

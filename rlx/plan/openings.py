@@ -38,8 +38,8 @@ def open_task(env: Environment, dialects: Mapping[str, Dialect], task: Task) -> 
     """Open an episode, and write the first prompt of the agent that begins."""
     part = part_of(env, task)
     step = first_step(part, task)
-    told = brief(part, task, step.next_agent)
-    return Opening(task=task, env=part, step=step, prompt=first_prompt(dialects[task.env], told, step.observation))
+    briefing = brief(part, task, step.next_agent)
+    return Opening(task=task, env=part, step=step, prompt=first_prompt(dialects[task.env], briefing, step.observation))
 
 
 def first_step(env: Environment, task: Task) -> Step:

@@ -74,10 +74,10 @@ OTHERS = {
 def machine_named(names: Iterable[str]) -> Machine | None:
     """Return the machine whose key is in the GPUs' names, the longest key first; None where no name is known."""
     text = " ".join(names).lower().replace("-", " ")
-    known = MACHINES | OTHERS
+    machines = MACHINES | OTHERS
     words = set(text.split())
-    found = [key for key in sorted(known, key=len, reverse=True) if {key, key.removeprefix("rtx")} & words]
-    return known[found[0]] if found else None
+    keys = [key for key in sorted(machines, key=len, reverse=True) if {key, key.removeprefix("rtx")} & words]
+    return machines[keys[0]] if keys else None
 
 
 def in_float32(machine: Machine) -> Machine:

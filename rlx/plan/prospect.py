@@ -61,7 +61,7 @@ class Prospect:
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
-        """Stages of the run: its warm starts, the first one first, and its own."""
+        """Stages of the run: the warm starts in order, then the main stage."""
         num = len(self.runs) - 1
         names = ["warm start"] if num == 1 else [f"stage {number}" for number in range(1, num + 1)]
         warm = [
@@ -125,7 +125,7 @@ class Prospect:
 
     @property
     def num_stored(self) -> int | None:
-        """Parameters of the model as it is, where its shape is known."""
+        """Number of parameters of the stored model; None if its shape is unknown."""
         return None if self.stored_shape is None else self.stored_shape.num_parameters
 
     @cached_property
@@ -192,7 +192,7 @@ class Prospect:
 
     @cached_property
     def misfit(self) -> FitError | None:
-        """Reason why the devices cannot hold the run; None where they can, or where its shape is unknown."""
+        """Reason why the devices cannot hold the run; None if the run fits or the model's shape is unknown."""
         if self.demand is None:
             return None
         return find_misfit(self.hardware, self.demand, self.budgets, self.device_memory) or self.host_misfit
@@ -330,8 +330,8 @@ class Prospect:
     @property
     def num_evaluations(self) -> int:
         """Number of evaluations: of the untrained model, the start, the end where it is another, and those between."""
-        every, steps = self.run.evaluate.every, self.run.steps
-        between = (steps - 1) // every if every and steps else 0
+        interval, steps = self.run.evaluate.every, self.run.steps
+        between = (steps - 1) // interval if interval and steps else 0
         return 1 + self.judges_untrained + between + (steps > 0)
 
     @property

@@ -23,9 +23,9 @@ def check_recipe(prospect: Prospect) -> None:
         return
     num = num_in_option(model.path) or prospect.num_stored
     if (num or (SMALLEST if prospect.is_elsewhere else 0)) > FAR * recipe.num_parameters:
-        what = f"has {num:,} parameters" if num else "is not here yet, so its size is unknown"
+        size_text = f"has {num:,} parameters" if num else "is not here yet, so its size is unknown"
         raise FitError(
-            f"model.path={model.path} {what}; learning rates, lengths and sizes of this run suit "
+            f"model.path={model.path} {size_text}; learning rates, lengths and sizes of this run suit "
             f"{recipe.num_parameters:,} parameters: choose {remedy(model.path, num)}"
         )
 

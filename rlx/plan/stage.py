@@ -58,12 +58,12 @@ class Stage:
 
     @cached_property
     def expected(self) -> Expected:
-        """Lengths of its episodes, as far as anything tells them."""
+        """Best available estimate of the lengths of episodes."""
         return expect_lengths(self.run, self.length_hints)
 
     @cached_property
     def loads(self) -> tuple[Load, ...]:
-        """One step, at each length that episodes may have: one where it is known, else three."""
+        """Load of one step for each assumed length of episodes: a single load if the length is known, else three."""
         return tuple(
             load_of(self.run.algo, lengths, self.expected.most, self.num_adapted) for lengths in self.expected.lengths
         )
@@ -80,7 +80,7 @@ class Stage:
 
     @property
     def num_extended(self) -> int:
-        """Steps of a warm start that doubles as often as it may."""
+        """Number of steps of a warm start after all allowed doublings."""
         return self.run.steps << self.run.extend
 
     @property
@@ -92,10 +92,10 @@ class Stage:
 def load_of(algo: Algorithm, lengths: Lengths, most: int, num_adapted: int | None) -> Load:
     """Build the load of a step whose episodes have such lengths."""
     sampled, turns = max(1, round(lengths.sampled)), max(1, round(lengths.turns))
-    of_all = max(1, round(lengths.agents * lengths.turns))
+    all_turns = max(1, round(lengths.agents * lengths.turns))
     return Load(
-        episodes=episodes_of(algo, of_all),
-        samples=max(1, round(episodes_a_task(algo.sample, of_all))),
+        episodes=episodes_of(algo, all_turns),
+        samples=max(1, round(episodes_a_task(algo.sample, all_turns))),
         prompt=round(lengths.prompt),
         sampled=sampled,
         observed=round(lengths.observed),
@@ -122,8 +122,8 @@ def episodes_of(algo: Algorithm, turns: int) -> int:
 def episodes_a_task(sampler: Sampler, turns: int) -> float:
     """Count the episodes of a task; a fork that is always played is (T + 1) / 2T of one with T turns.
 
-    That is its share where every turn is as likely to be forked; a sampler may give another (`fork_turns`). Other forks
-    that may be played are not counted.
+    The share assumes that every turn is equally likely to be forked; a sampler may define another (`fork_turns`). Forks
+    that are not always played are not counted.
     """
     forks = sampler.num_forks if sampler.forks_always else 0
     played = forks * (turns + 1) / 2 if sampler.fork_turns is None else sampler.fork_turns(turns)

@@ -58,7 +58,7 @@ class Load:
     turns: int = 1
     """Turns of an episode."""
     contexts: float = 1.0
-    """Contexts of an episode, one and one more for every turn that forgot, which share its tokens."""
+    """Contexts of an episode: the first, and another for every turn that forgot. They share the episode's tokens."""
     longest: int = 0
     """Sampled tokens of the longest episode; 0: all are alike."""
     agents: float = 1.0

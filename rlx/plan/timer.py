@@ -12,7 +12,7 @@ from rlx.plan.scaling import estimate_step
 from rlx.plan.step import Efficiency, Load, StepTime
 
 CORE = 80e9
-"""FLOP/s of one thread, as docs/scaling.md measured it."""
+"""FLOP/s of one thread, measured in docs/scaling.md."""
 CACHED, MEMORY = 49e9, 14e9
 """Bytes a second of weights that stay in a processor's caches, and of weights and contexts that do not; measured there
 too."""
@@ -36,16 +36,16 @@ LAYER = 180e-6
 
 
 def machine_of(hardware: Hardware, shape: Shape) -> Machine | None:
-    """Return what a profile runs on; None where nothing says which GPU it is."""
+    """Return the machine of a profile; None if the GPU is unknown."""
     if hardware.device == "cpu":
         fits = BYTES[hardware.dtype] * shape.num_parameters < CACHE
         flops = CORE * hardware.num_threads
         weights = CACHED if fits else MEMORY
         return Machine(name="CPU", flops=flops, bandwidth=weights, contexts=MEMORY, link=1e9, network=1e9)
-    found = (MACHINES | OTHERS).get(hardware.gpu or "") or machine_named(gpu.name for gpu in gpus())
-    if found is None:
+    machine = (MACHINES | OTHERS).get(hardware.gpu or "") or machine_named(gpu.name for gpu in gpus())
+    if machine is None:
         return None
-    return found if hardware.learner_dtype == "bfloat16" else in_float32(found)
+    return machine if hardware.learner_dtype == "bfloat16" else in_float32(machine)
 
 
 def efficiency_of(hardware: Hardware) -> Efficiency:

@@ -99,7 +99,7 @@ def move(state: State, by: int) -> State:
 def spell_out(automaton: Automaton) -> Automaton:
     """Add states without a choice, in which the rest of a longer description follows its action.
 
-    They follow the existing states, which keep their numbers.
+    The new states follow the existing states, whose numbers stay the same.
     """
     states = list(automaton.states)
     longer = {} if automaton.actions is None else dict(automaton.actions.longer())

@@ -3,7 +3,7 @@
 A turn is one block that acts. What a completion says is read the way an engine generates it: the first closing tag of a
 block that acts ends the turn, and whatever follows does not exist.
 
-A `reasoning` model may think as it likes, before that block and between its words: tags in <think> are not tags. In
+A `reasoning` model may think before that block and within the block: tags in <think> are not tags. In
 text that no engine ended the last answer counts. Without `reasoning` a turn has the strict form of "Cost-Aware
 Tool-Integrated Reasoning for Countdown Arithmetic": at most one <think>, which stands first and holds no tag.
 """
@@ -93,8 +93,8 @@ class Blocks(History):
         action, thought = move.action, move.thought
         name = ANSWER if action.kind == "answer" else action.name
         body = action.text.strip()
-        said = f"<{name}>\n{body}\n</{name}>" if action.kind == "call" else f"<{name}>{body}</{name}>"
-        text = f"<think>\n{neutralise(thought)}\n</think>\n{said}" if thought else said
+        block = f"<{name}>\n{body}\n</{name}>" if action.kind == "call" else f"<{name}>{body}</{name}>"
+        text = f"<think>\n{neutralise(thought)}\n</think>\n{block}" if thought else block
         require_same_action(self.read(text), action)
         return text
 
@@ -104,18 +104,18 @@ class Blocks(History):
 
 def find_acting_block(text: str, blocks: Sequence[str]) -> tuple[str, str]:
     """Return the block that acts in a turn with thoughts, and what it holds; or no name, and why not. Total."""
-    said = outside(text)
-    if f"<{OBSERVATION}>" in said or f"</{OBSERVATION}>" in said:
+    outside_text = outside(text)
+    if f"<{OBSERVATION}>" in outside_text or f"</{OBSERVATION}>" in outside_text:
         return "", "only the environment writes <observation>"
-    ends = {name: said.find(f"</{name}>") for name in blocks}
+    ends = {name: outside_text.find(f"</{name}>") for name in blocks}
     ended = [name for name in blocks if ends[name] >= 0]
     if not ended:
-        opened = next((name for name in blocks if f"<{name}>" in said), None)
+        opened = next((name for name in blocks if f"<{name}>" in outside_text), None)
         return "", f"<{opened}> is not closed" if opened else f"end the turn with {describe_expected(blocks)}"
     name = min(ended, key=ends.__getitem__)
-    end = said.rfind(f"</{name}>") if name == ANSWER else ends[name]
-    start = said.rfind(f"<{name}>", 0, end)
-    return (name, said[start + len(name) + 2 : end].strip()) if start >= 0 else ("", f"<{name}> is not opened")
+    end = outside_text.rfind(f"</{name}>") if name == ANSWER else ends[name]
+    start = outside_text.rfind(f"<{name}>", 0, end)
+    return (name, outside_text[start + len(name) + 2 : end].strip()) if start >= 0 else ("", f"<{name}> is not opened")
 
 
 def describe_expected(blocks: Sequence[str]) -> str:
@@ -171,11 +171,11 @@ def invalid(reason: str) -> Action:
     return Action(kind="invalid", text=reason)
 
 
-def require_same_action(heard: Action, meant: Action) -> None:
+def require_same_action(parsed: Action, intended: Action) -> None:
     """Raise a ValueError unless a turn is read as the intended action."""
-    if heard != replace(meant, text=meant.text.strip()):
-        why = "an answer is of kind='answer'" if (meant.kind, meant.name) == ("act", ANSWER) else heard.text[:80]
-        raise ValueError(f"protocol: no turn says this {meant.kind}: {why}")
+    if parsed != replace(intended, text=intended.text.strip()):
+        why = "an answer is of kind='answer'" if (intended.kind, intended.name) == ("act", ANSWER) else parsed.text[:80]
+        raise ValueError(f"protocol: no turn says this {intended.kind}: {why}")
 
 
 def uncut(action: Action, stop: Stop) -> Action:

@@ -44,12 +44,12 @@ class Boxed(Free):
 
 def last_box(text: str) -> str | None:
     r"""Return the content of the last \boxed{}, with balanced braces; None without a closed box."""
-    at = text.rfind("\\")
-    while at >= 0 and BOX.match(text, at) is None:
-        at = text.rfind("\\", 0, at)
-    if at < 0:
+    position = text.rfind("\\")
+    while position >= 0 and BOX.match(text, position) is None:
+        position = text.rfind("\\", 0, position)
+    if position < 0:
         return None
-    start = text.index("{", at) + 1
+    start = text.index("{", position) + 1
     end = text.find("}", start)
     if end < 0:
         return None

@@ -4,9 +4,9 @@
     agent:        25\\n
     environment:  lower\\n
 
-Where an environment declares one action and that takes an argument, a turn is the argument. Where it declares several,
-a turn is the action's name, or its phrase (`turn left`) where it has one, and after it the argument if it takes one.
-Where it declares none, a turn is the answer.
+If an environment declares a single action, and the action takes an argument, a turn is the argument. With any other
+actions, a turn is the action's name or phrase (`turn left`), then the argument, if any. Without actions, a turn is the
+answer.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Lines(History):
 
 @dataclass(frozen=True, kw_only=True)
 class Direct(Lines):
-    """Turns of one line, or of as many as `stops` lets them have."""
+    """Turns of one line, or of several lines if `stops` allows."""
 
     exact: bool = False
     """Read an action only if the turn is its words exactly; false: capitals, and white space around words, do not
@@ -75,19 +75,19 @@ class Direct(Lines):
 
     def read(self, text: str) -> Action:
         """Return the action of a whole turn."""
-        said = without_end(text, self.stops, self.reasoning)
+        turn_text = without_end(text, self.stops, self.reasoning)
         if self.exact:  # a model's line ends after its thought are no part of what it says
-            return meant_exactly(said.lstrip() if self.reasoning and CLOSES in text else said, self.declared)
-        return meant(said.strip(), self.declared)
+            return meant_exactly(turn_text.lstrip() if self.reasoning and CLOSES in text else turn_text, self.declared)
+        return meant(turn_text.strip(), self.declared)
 
     def write(self, move: Move) -> str:
         """The text whose action is the move's; a thought cannot be said."""
         action = move.action
-        said = spell_action(action, self.declared)
-        is_whole = said == without_end(said, self.stops)
+        turn_text = spell_action(action, self.declared)
+        is_whole = turn_text == without_end(turn_text, self.stops)
         cut = invalid("protocol.stops would cut it: choose protocol=fenced, boxed or tags")
-        require_same_action(self.read(said) if is_whole else cut, action)
-        return said + (self.stops[0] if self.stops else "")
+        require_same_action(self.read(turn_text) if is_whole else cut, action)
+        return turn_text + (self.stops[0] if self.stops else "")
 
 
 def without_end(text: str, stops: Sequence[str], reasoning: bool = False) -> str:
@@ -101,26 +101,26 @@ def is_bare(declared: Sequence[Verb]) -> bool:
     return not declared or (len(declared) == 1 and bool(declared[0].argument))
 
 
-def meant(said: str, declared: Sequence[Verb]) -> Action:
+def meant(text: str, declared: Sequence[Verb]) -> Action:
     """The action that stands there bare, or why there is none."""
     if is_bare(declared):
-        return act(declared[0].name if declared else ANSWER, said) if said else invalid("say something")
+        return act(declared[0].name if declared else ANSWER, text) if text else invalid("say something")
     for verb in declared:
-        words, argument = begin(said, verb.words.count(" ") + 1)
+        words, argument = begin(text, verb.words.count(" ") + 1)
         if verb.words in (words, words.lower()) and bool(argument) == bool(verb.argument):
             return act(verb.name, argument)
     return invalid(f"say one of: {', '.join(map(spell, declared))}")
 
 
-def meant_exactly(said: str, declared: Sequence[Verb]) -> Action:
+def meant_exactly(text: str, declared: Sequence[Verb]) -> Action:
     """Return the action whose words stand there exactly, with an argument after a blank; or why there is none."""
     if is_bare(declared):
-        return meant(said if said.strip() else "", declared)
+        return meant(text if text.strip() else "", declared)
     for verb in declared:
-        if said == verb.words and not verb.argument:
+        if text == verb.words and not verb.argument:
             return act(verb.name, "")
-        argument = said.removeprefix(f"{verb.words} ").strip() if verb.argument else ""
-        if argument and said.startswith(f"{verb.words} "):
+        argument = text.removeprefix(f"{verb.words} ").strip() if verb.argument else ""
+        if argument and text.startswith(f"{verb.words} "):
             return act(verb.name, argument)
     return invalid(f"say one of: {', '.join(map(spell, declared))}")
 
@@ -132,9 +132,9 @@ def spell_action(action: Action, declared: Sequence[Verb]) -> str:
     return action.text.strip() if is_bare(declared) else f"{words} {action.text}".strip()
 
 
-def begin(said: str, num_words: int) -> tuple[str, str]:
+def begin(text: str, num_words: int) -> tuple[str, str]:
     """Return the first words of a turn, one blank between them, and the text after them."""
-    parts = said.split(maxsplit=num_words)
+    parts = text.split(maxsplit=num_words)
     return " ".join(parts[:num_words]), "".join(parts[num_words:]).strip()
 
 

@@ -53,7 +53,7 @@ class Choosing(Dialect):
         None: all of them."""
 
     @abstractmethod
-    def understand(self, said: Sequence[ChoiceText], stop: Stop) -> Action:
+    def understand(self, choices: Sequence[ChoiceText], stop: Stop) -> Action:
         """Read an action from what was chosen: text that spells an action's description is not that action."""
 
     def choose(self, move: Move) -> Sequence[ChoiceText]:
@@ -63,7 +63,7 @@ class Choosing(Dialect):
 
 @dataclass(frozen=True, kw_only=True)
 class Drawn:
-    """The automata of a run as one, and where in it each part's states begin."""
+    """The automata of a run, joined into one automaton, with the first state of each part."""
 
     automaton: Automaton | None = None
     states: Mapping[str, int] = field(default_factory=dict)
@@ -76,28 +76,32 @@ class Drawn:
 
 def added_by(dialects: Mapping[str, Dialect]) -> dict[str, str]:
     """The actions that the protocols of a run's parts add, and their descriptions; parts share those of one name."""
-    found: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     for part, dialect in dialects.items():
         for name, description in dialect.added.items() if isinstance(dialect, Choosing) else ():
-            if found.setdefault(name, description) != description:
-                what = f"part {part!r:.60} describes action {name!r:.60}"
-                raise MistakeError(f"protocol: {what} unlike another; rename it")
-    return found
+            if descriptions.setdefault(name, description) != description:
+                problem = f"part {part!r:.60} describes action {name!r:.60}"
+                raise MistakeError(f"protocol: {problem} unlike another; rename it")
+    return descriptions
 
 
 def initial_by(dialects: Mapping[str, Dialect]) -> dict[str, Initial]:
     """Return the initial row of each action that the protocols of a run's parts add."""
-    parts = [one for one in dialects.values() if isinstance(one, Choosing)]
-    return {name: one.rows for one in reversed(parts) for name in one.added}
+    parts = [dialect for dialect in dialects.values() if isinstance(dialect, Choosing)]
+    return {name: dialect.rows for dialect in reversed(parts) for name in dialect.added}
 
 
 def drawn_by(dialects: Mapping[str, Dialect], actions: Actions | None, encode: Encode) -> Drawn:
     """Join what the protocols of a run's parts draw over the model's actions."""
-    own = {part: spell_out(one.draw(actions, encode)) for part, one in dialects.items() if isinstance(one, Choosing)}
-    if not own:
+    automata = {
+        part: spell_out(dialect.draw(actions, encode))
+        for part, dialect in dialects.items()
+        if isinstance(dialect, Choosing)
+    }
+    if not automata:
         return Drawn()
-    automaton, states = union(list(own.values()))
-    return Drawn(automaton=automaton, states=dict(zip(own, states)))
+    automaton, states = union(list(automata.values()))
+    return Drawn(automaton=automaton, states=dict(zip(automata, states)))
 
 
 def without_gap(description: tuple[int, ...], blanks: Collection[int]) -> tuple[int, ...]:
@@ -111,17 +115,17 @@ def split_choices(completion: Completion, actions: Actions | None, decode: Decod
     """A completion as it was chosen; an end-of-sequence token is no part of what was said."""
     end = len(completion.token_ids) - (completion.stop == "eos")
     chosen = completion.chosen_ids or completion.token_ids
-    at = since = 0
-    while at < end:
-        number = -1 if actions is None else chosen[at] - actions.first
+    position = since = 0
+    while position < end:
+        number = -1 if actions is None else chosen[position] - actions.first
         if actions is None or number < 0:
-            at += 1
+            position += 1
             continue
-        if since < at:
-            yield "", decode(completion.token_ids[since:at])
-        since = min(at + len(actions.descriptions[number]), end)
-        yield actions.names[number], decode(completion.token_ids[at:since])
-        at = since
+        if since < position:
+            yield "", decode(completion.token_ids[since:position])
+        since = min(position + len(actions.descriptions[number]), end)
+        yield actions.names[number], decode(completion.token_ids[position:since])
+        position = since
     if since < end:
         yield "", decode(completion.token_ids[since:end])
 
@@ -139,14 +143,14 @@ def end_completion(completion: Completion, end: int) -> Completion:
 
 
 def chosen_as(
-    said: Sequence[ChoiceText], automaton: Automaton, state: int, encode: Encode, end: int | None = None
+    choices: Sequence[ChoiceText], automaton: Automaton, state: int, encode: Encode, end: int | None = None
 ) -> Completion:
     """Return the inverse of `split_choices`: what is said, as if it had been sampled from `state` on, and the id `end`
     where the automaton does not end it; ValueError for what cannot be."""
     actions = automaton.actions
     token_ids: list[int] = []
     chosen_ids: list[int] = []
-    for name, text in said:
+    for name, text in choices:
         number = None if actions is None or not name else actions.names.index(name)
         ids = tuple(encode(text)) if actions is None or number is None else actions.descriptions[number]
         token_ids += ids
@@ -155,7 +159,7 @@ def chosen_as(
     is_over = False
     for chosen in chosen_ids:
         if not automaton.states[state].allows(chosen):
-            raise ValueError(f"protocol: id {chosen} of {[text for _, text in said]!r:.80} cannot be chosen there")
+            raise ValueError(f"protocol: id {chosen} of {[text for _, text in choices]!r:.80} cannot be chosen there")
         mask_ids.append(state)
         is_over = chosen in automaton.states[state].ends
         state = automaton.states[state].moves.get(chosen, state)

@@ -48,9 +48,9 @@ class ExpA(Lines, Choosing):
     """For chat models: observations continue the model's own message, so the template is for the prompt only (EARL's
     Algorithm 1). False: each observation is a message of the user or tool."""
     rows: Initial = "description"
-    """Initial output rows of new actions: description (each action as likely as its whole description; one of
-    several tokens is fitted while the model is loaded), word (the mean of its words' rows), first (its first word's
-    row, as EARL's release has it)."""
+    """Initial output rows of new actions: description (an action has the probability of its description; rows
+    for several tokens are fitted while the model is loaded), word (the mean of its words' rows), first (its first
+    word's row, as EARL's release has it)."""
     stops: tuple[str, ...] = ()
     """Stop strings of an answer, beside the model's end of sequence."""
     tool_verbs: tuple[Verb, ...] = ()
@@ -68,8 +68,8 @@ class ExpA(Lines, Choosing):
     @cached_property
     def languages(self) -> tuple[frozenset[str], ...]:
         """The states of language, by the routes that lead out of each: first all, then as in each situation."""
-        every = frozenset(verb.name for verb in self.routes)
-        return tuple(dict.fromkeys([every, *(self.leading(legal) for legal in legal_sets(self.declared))]))
+        all_routes = frozenset(verb.name for verb in self.routes)
+        return tuple(dict.fromkeys([all_routes, *(self.leading(legal) for legal in legal_sets(self.declared))]))
 
     def leading(self, legal: Iterable[str]) -> frozenset[str]:
         """The routes that may be taken where these of the declared actions are legal."""
@@ -78,8 +78,8 @@ class ExpA(Lines, Choosing):
 
     def begins(self, legal: Sequence[str] | None) -> int:
         """Return the state of language for these legal actions. A set of no situation begins with all routes."""
-        own = self.languages[0] if legal is None else self.leading(legal)
-        return self.languages.index(own) if own in self.languages else 0
+        language = self.languages[0] if legal is None else self.leading(legal)
+        return self.languages.index(language) if language in self.languages else 0
 
     @property
     def entries(self) -> Mapping[str, ChoiceText]:
@@ -112,22 +112,22 @@ class ExpA(Lines, Choosing):
             yield piece._replace(text=gap + piece.text)
             turn = piece.turn
 
-    def gap(self, turn: Turn, seen: str) -> str:
+    def gap(self, turn: Turn, observation: str) -> str:
         """Return the text between a turn and its observation: after a button a line goes on, if it has room for all."""
         verb = next((verb for verb in self.routes if verb.name == turn.action.name), None)
         if verb is None or (verb.argument and verb.buttons is None):
             return "" if turn.completion.stop == "stop" else "\n"
-        return "\n" if "\n" in seen[:-1] else "" if "".join(press(verb, turn.action.text)).endswith(" ") else " "
+        return "\n" if "\n" in observation[:-1] else "" if "".join(press(verb, turn.action.text)).endswith(" ") else " "
 
     @property
     def added(self) -> Mapping[str, str]:
         """Routes by their names, buttons by how they are written; verbs share buttons that are written alike."""
-        found: dict[str, str] = {}
+        descriptions: dict[str, str] = {}
         for verb in self.routes:
-            for name, description in (verb.name, route_text(verb)), *((one, one) for one in pressed_in(verb)):
-                if found.setdefault(name, description) != description:
+            for name, description in (verb.name, route_text(verb)), *((text, text) for text in pressed_in(verb)):
+                if descriptions.setdefault(name, description) != description:
                     raise MistakeError(f"protocol=expa: two actions have the name {name!r:.60}; rename the verb")
-        return found
+        return descriptions
 
     def draw(self, actions: Actions | None, encode: Encode) -> Automaton:
         ids = {} if actions is None else {name: actions.first + i for i, name in enumerate(actions.names)}
@@ -135,26 +135,26 @@ class ExpA(Lines, Choosing):
         inside: list[State] = []
         moves: dict[int, int] = {}
         for verb in self.routes:
-            at = first + len(inside)
-            states = states_of(verb, ids, first=at)
+            start = first + len(inside)
+            states = states_of(verb, ids, first=start)
             if states:
-                moves[ids[verb.name]] = at
+                moves[ids[verb.name]] = start
             inside += states
         spoken = [speaking(frozenset(ids[name] for name in routes), moves, ids) for routes in self.languages]
         return Automaton(states=(*spoken, *inside), actions=actions)
 
-    def understand(self, said: Sequence[ChoiceText], stop: Stop) -> Action:
+    def understand(self, choices: Sequence[ChoiceText], stop: Stop) -> Action:
         routes = {verb.name: verb for verb in self.routes}
-        at = next((place for place, (name, _) in enumerate(said) if name in routes), None)
-        if at is None:
-            return uncut(self.answer("".join(text for _, text in said)), stop)
-        return uncut(self.take(routes[said[at][0]], said[at + 1 :]), stop)
+        start = next((place for place, (name, _) in enumerate(choices) if name in routes), None)
+        if start is None:
+            return uncut(self.answer("".join(text for _, text in choices)), stop)
+        return uncut(self.take(routes[choices[start][0]], choices[start + 1 :]), stop)
 
     def answer(self, text: str) -> Action:
-        said = without_end(text, self.stops, self.reasoning).strip()
+        reply = without_end(text, self.stops, self.reasoning).strip()
         if not self.answers:
             return invalid(f"choose one of: {', '.join(map(label, self.routes))}")
-        return Action(kind="answer", text=said) if said else invalid("say something")
+        return Action(kind="answer", text=reply) if reply else invalid("say something")
 
     def take(self, verb: Verb, after: Sequence[ChoiceText]) -> Action:
         """Return the action of a route with the choices after it."""
@@ -173,9 +173,9 @@ class ExpA(Lines, Choosing):
 
         After a thought only what buttons can press is an argument, as any text may go on.
         """
-        said, routes = text.strip(), {verb.name: verb for verb in self.routes}
-        for word in re.finditer(r"(?<!\S)\w+", said):
-            verb, rest = routes.get(word[0]), said[word.end() :].strip()
+        stripped, routes = text.strip(), {verb.name: verb for verb in self.routes}
+        for word in re.finditer(r"(?<!\S)\w+", stripped):
+            verb, rest = routes.get(word[0]), stripped[word.end() :].strip()
             if verb is not None and bool(rest) == bool(verb.argument) and (not word.start() or can_press(verb, rest)):
                 return uncut(self.action(verb, rest), stop)
         return uncut(self.answer(text), stop)
@@ -184,10 +184,10 @@ class ExpA(Lines, Choosing):
         """The inverse of `understand`; a ValueError for what no choices mean."""
         action, name = move.action, move.action.name
         if action.kind == "answer":
-            said = f"{move.thought} {action.text.strip()}".strip() + (self.stops[0] if self.stops else "")
-            heard = self.answer(said)
-            require_same_action(heard, replace(heard, text=without_end(said, self.stops)))
-            return [("", said)]
+            reply = f"{move.thought} {action.text.strip()}".strip() + (self.stops[0] if self.stops else "")
+            parsed = self.answer(reply)
+            require_same_action(parsed, replace(parsed, text=without_end(reply, self.stops)))
+            return [("", reply)]
         verb = next((verb for verb in self.routes if verb.name == name), None)
         if verb is None or self.action(verb, action.text) != action:
             raise ValueError(f"protocol=expa: no turn says this {action.kind}: there is no route {name!r:.60} for it")
@@ -249,7 +249,7 @@ def pressing(state: Mapping[str, int | None], buttons: Buttons, ids: Mapping[str
 def argument_choices(verb: Verb, text: str) -> Iterable[ChoiceText]:
     """An argument as it is chosen."""
     if verb.buttons is not None:
-        return [(one, one) for one in presses(verb.buttons, text)]
+        return [(button, button) for button in presses(verb.buttons, text)]
     return [("", f" {text}"), (ENTER, ENTER)] if verb.argument else []
 
 
@@ -267,8 +267,8 @@ def press(verb: Verb, text: str) -> list[str]:
 
 
 def presses(buttons: Buttons, text: str) -> Iterator[str]:
-    """The buttons that write an argument, as they are written; of several that fit the longest. A blank that the last
-    one ends with may be missing."""
+    """Yield the texts of the buttons that write an argument; where several buttons fit, the longest. The text may lack
+    the blank at the end of the last button."""
     left, state = buttons.between + text, 0
     while True:
         fitting = [name for name in buttons.states[state] if f"{left} ".startswith(buttons.between + name)]

@@ -84,9 +84,9 @@ class FinalAnswer(History):
 
     def write(self, move: Move) -> str:
         """Return the text whose action is the move's; a ValueError if an action or a thought cannot be written so."""
-        said = spell_action(move.action, self.declared)
-        text = f"{move.thought}\n{LABEL} {said}" if move.thought else f"{LABEL} {said}"
-        text += "\n" * (last_line(said) in self.stops)
+        action_text = spell_action(move.action, self.declared)
+        text = f"{move.thought}\n{LABEL} {action_text}" if move.thought else f"{LABEL} {action_text}"
+        text += "\n" * (last_line(action_text) in self.stops)
         require_same_action(self.read(text), move.action)
         return text
 

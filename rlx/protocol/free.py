@@ -62,8 +62,8 @@ class Free(History):
 
     @cached_property
     def introduction(self) -> str | None:
-        told = instruct(self.tool_verbs, self.declared, self.place) if self.instruction is None else self.instruction
-        return told or None
+        text = instruct(self.tool_verbs, self.declared, self.place) if self.instruction is None else self.instruction
+        return text or None
 
     def parse(self, text: str, stop: Stop) -> Action:
         return uncut(self.read(text), stop)
@@ -74,8 +74,8 @@ class Free(History):
         call = self.call_in(turn) if self.tool_verbs else None
         if call is not None:
             return call
-        found = self.extract(turn)
-        return invalid(f"put it in {self.place}") if found is None else meant(found.strip(), self.declared)
+        content = self.extract(turn)
+        return invalid(f"put it in {self.place}") if content is None else meant(content.strip(), self.declared)
 
     def call_in(self, turn: str) -> Action | None:
         """Return the call of a tool: that of the tag that ends the turn."""
@@ -86,10 +86,10 @@ class Free(History):
         """Return the text whose action is the move's; a ValueError if the place cannot say it."""
         action, name = move.action, move.action.name
         if action.kind == "call":
-            said = f"<{name}>{action.text.strip()}</{name}>"
+            action_text = f"<{name}>{action.text.strip()}</{name}>"
         else:
-            said = self.wrap(spell_action(action, self.declared))
-        text = f"{move.thought}{self.gap(action)}{said}" if move.thought else said
+            action_text = self.wrap(spell_action(action, self.declared))
+        text = f"{move.thought}{self.gap(action)}{action_text}" if move.thought else action_text
         require_same_action(self.read(text), action)
         return text
 

@@ -54,9 +54,9 @@ class Standalone(Tags):
         for name, agreed in AGREED.items():
             if getattr(self, name) != agreed:
                 refuse(name, getattr(self, name), f"{agreed} with protocol=standalone, whose messages have no turns")
-        for name, kept in self.kept_characters.items():
-            if not isinstance(kept, int) or not 0 <= kept <= MANY:
-                refuse("kept_characters", {name: kept}, f"an integer from 0 to {MANY} for each tool")
+        for name, limit in self.kept_characters.items():
+            if not isinstance(limit, int) or not 0 <= limit <= MANY:
+                refuse("kept_characters", {name: limit}, f"an integer from 0 to {MANY} for each tool")
 
     def context(
         self, task: Task, opening: tuple[Part, ...], past: Sequence[Turn], legal: Sequence[str] | None = None
@@ -98,16 +98,16 @@ class Standalone(Tags):
         yield from self.result(turn, self.kept_characters.get(turn.action.name))
 
     def action_text(self, action: Action) -> str:
-        """Return an action as its tag, in one line."""
+        """Write an action as a tag on a single line."""
         name = ANSWER if action.kind == "answer" else action.name
         body = neutralise(" ".join(action.text.split()))
         return f"<{name}>{body}</{name}>" if name and action.kind != "invalid" else f"(no valid turn: {body})"
 
-    def result(self, turn: Turn, kept: int | None) -> Iterator[str]:
-        """Yield what a turn was answered, up to `kept` characters; None: all."""
+    def result(self, turn: Turn, limit: int | None) -> Iterator[str]:
+        """Yield the result of a turn, up to `limit` characters; None: all."""
         if turn.observation:
             text = neutralise(join_texts(turn.observation))
-            yield f"Result: {text if kept is None or len(text) <= kept else f'{text[:kept]}...'}"
+            yield f"Result: {text if limit is None or len(text) <= limit else f'{text[:limit]}...'}"
 
 
 def instruct_one(verbs: Sequence[Verb], answers: bool) -> str:

@@ -45,7 +45,7 @@ class Tags(Blocks):
 
     @property
     def entries(self) -> dict[str, tuple[str, str]]:
-        """Texts that enter the blocks that act, by their names (`Dialect.entries`)."""
+        """Opening texts of the acting blocks, by name (`Dialect.entries`)."""
         return {name: ("", f"<{name}>") for name in (*self.tools, *self.acts)}
 
     def may_enter(self, name: str, pieces: Sequence[str], opened: str = "") -> list[bool]:
@@ -55,19 +55,19 @@ class Tags(Blocks):
         """
         text = opened + "".join(pieces)
         tags = [tag.span() for tag in re.finditer(rf"</?(?:{'|'.join((THINK, OBSERVATION, *self.blocks))})>", text)]
-        found: list[bool] = []
-        at = len(opened)
+        answers: list[bool] = []
+        position = len(opened)
         for piece in pieces:
-            is_within = any(start < at < end for start, end in tags)
-            found.append(not is_within and self.begins_block(name, text[:at]))
-            at += len(piece)
-        return found
+            is_within = any(start < position < end for start, end in tags)
+            answers.append(not is_within and self.begins_block(name, text[:position]))
+            position += len(piece)
+        return answers
 
     def begins_block(self, name: str, text: str) -> bool:
         """Tell whether a block after this beginning of a turn would be its action, and the first of its blocks."""
-        said = outside(text) if self.reasoning else text
+        outside_text = outside(text) if self.reasoning else text
         read = self.read(f"{text}<{name}></{name}>")
-        is_first = not any(f"<{block}>" in said for block in self.blocks)
+        is_first = not any(f"<{block}>" in outside_text for block in self.blocks)
         return is_first and read.kind in ("call", "act") and read.name == name
 
     @property
@@ -77,8 +77,8 @@ class Tags(Blocks):
 
     def otherwise(self, text: str, why: str) -> Action:
         """A reasoning model may call a tool in a block of code with the tool's label."""
-        said = outside(text) if self.reasoning and self.tool_verbs else ""
-        return next(calls_in(said, self.tools), None) or invalid(why)
+        outside_text = outside(text) if self.reasoning and self.tool_verbs else ""
+        return next(calls_in(outside_text, self.tools), None) or invalid(why)
 
     @property
     def introduction(self) -> str:
@@ -87,10 +87,10 @@ class Tags(Blocks):
 
 def instruct(tool_verbs: tuple[Verb, ...], declared: tuple[Verb, ...]) -> str:
     """Say what can be said, and in which tag."""
-    said = [verb for verb in (*tool_verbs, *declared) if verb.name != ANSWER]
-    steps = ["Think in <think>", *(f"{verb.description} in <{verb.name}>" for verb in said)]
-    steps += ["read its <observation>"] if said else []
-    if not declared or len(said) < len(tool_verbs) + len(declared):
+    verbs = [verb for verb in (*tool_verbs, *declared) if verb.name != ANSWER]
+    steps = ["Think in <think>", *(f"{verb.description} in <{verb.name}>" for verb in verbs)]
+    steps += ["read its <observation>"] if verbs else []
+    if not declared or len(verbs) < len(tool_verbs) + len(declared):
         steps.append("finish with <answer>")
     return f"{', '.join(steps[:-1])}, and {steps[-1]}."
 

@@ -35,7 +35,7 @@ Around = tuple[str, str]
 
 
 def text_around(template: str) -> Around | None:
-    """Return the texts around the episode, of a name or of a template itself; None unless it has one place for it."""
+    """Return the texts around the episode in a template or a named one; None unless it has exactly one place."""
     before, place, after = NAMED.get(template, template).partition(EPISODE)
     return (before, after) if place and EPISODE not in after else None
 

@@ -22,15 +22,15 @@ def outside(text: str) -> str:
     closing tag extends to the end."""
     if "think>" not in text:
         return text
-    said: list[str] = []
+    pieces: list[str] = []
     start, thinks = 0, False
     for mark in MARK.finditer(text):
         if not thinks and mark[1]:
-            said.clear()
+            pieces.clear()
         elif not thinks:
-            said.append(text[start : mark.start()])
+            pieces.append(text[start : mark.start()])
         thinks, start = not mark[1], mark.end()
-    return "\n".join(said if thinks else [*said, text[start:]])
+    return "\n".join(pieces if thinks else [*pieces, text[start:]])
 
 
 def within_thought(text: str) -> str:

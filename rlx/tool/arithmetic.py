@@ -16,7 +16,7 @@ class WrongExpressionError(ValueError):
 
 
 def tokenize(text: str, token: re.Pattern[str], longest: int) -> list[str]:
-    """Numbers, which `token` matches as its first group, and signs, its second."""
+    """Split arithmetic into numbers (first group of `token`) and signs (second group)."""
     text = text.strip()
     if len(text) > longest:
         raise WrongExpressionError("too long")

@@ -85,8 +85,8 @@ def show(value: Fraction) -> str:
     """An integer, or three decimals, of which the last is rounded to the nearest, to the even one of two."""
     if value.denominator == 1:
         return str(value.numerator)
-    whole, part = divmod(round(abs(value) * 1000), 1000)
-    return f"{'-' * (value < 0)}{whole}.{part:03d}"
+    integer, part = divmod(round(abs(value) * 1000), 1000)
+    return f"{'-' * (value < 0)}{integer}.{part:03d}"
 
 
 # Buttons.

@@ -42,7 +42,7 @@ ADDRESS = re.compile(r" at 0x[0-9a-f]{6,}")
 def ready_for(code: str, contained: bool) -> Box:
     """Return the box whose Python has imported what code names."""
     named = tuple(name for name, words in SCIENCE.items() if words.search(code))
-    return box(RUNNER, contained=contained, preload=named, seen=(VALUES,))
+    return box(RUNNER, contained=contained, preload=named, readable=(VALUES,))
 
 
 @cache
@@ -55,8 +55,8 @@ def run_snippet(python: Python, code: str) -> Result:
     """Run code whose last expression is printed, as in a notebook."""
     from rlx.tool.python import printable
 
-    told = run(python, code, {"ends": "value"})
-    return told if told.failed else Result(output=printable(told.output.rstrip("\n")) or "None")
+    result = run(python, code, {"ends": "value"})
+    return result if result.failed else Result(output=printable(result.output.rstrip("\n")) or "None")
 
 
 def run_program(python: Python, code: str, stdin: str) -> Result:
@@ -75,11 +75,11 @@ def run_assertion(python: Python, code: str, expression: str) -> Result:
     The program's process answers for values of the program's names. The test is evaluated in another process, forked
     from a Python that never runs programs, on copies of those values that are of plain types.
     """
-    asked, limits = ask_of(python, code, {"serves": True}), limits_of(python)
+    request, limits = ask_of(python, code, {"serves": True}), limits_of(python)
 
     def work(seconds: float) -> Result:
         with (
-            ready_for(code, python.contained).begin(asked, limits) as program,
+            ready_for(code, python.contained).begin(request, limits) as program,
             examiners(python.contained).begin({"examine": "0", "answers": []}, limits) as examiner,
         ):
             begun = read(python, program.hear(seconds).get("value"))
@@ -116,20 +116,20 @@ def examiners(contained: bool) -> Box:
     return box(VALUES, contained=contained)
 
 
-def ask_of(python: Python, code: str, asked: dict[str, Any]) -> dict[str, Any]:
+def ask_of(python: Python, code: str, request: dict[str, Any]) -> dict[str, Any]:
     """Return the request to run a program."""
     limits = {"seconds": python.seconds, "most": python.max_output, "supply": python.supply_imports}
-    return {**asked, **limits, "code": code}
+    return {**request, **limits, "code": code}
 
 
 def limits_of(python: Python) -> Limits:
     return Limits(memory_mb=python.memory_mb, cpu_seconds=python.seconds)
 
 
-def run(python: Python, code: str, asked: dict[str, Any]) -> Result:
+def run(python: Python, code: str, request: dict[str, Any]) -> Result:
     """Run code in a process of its own. Total, whatever the code is."""
-    sandbox, asked = ready_for(code, python.contained), ask_of(python, code, asked)
-    return guarded(python, code, lambda seconds: read(python, sandbox.ask(asked, seconds, limits_of(python))))
+    sandbox, request = ready_for(code, python.contained), ask_of(python, code, request)
+    return guarded(python, code, lambda seconds: read(python, sandbox.ask(request, seconds, limits_of(python))))
 
 
 def guarded(python: Python, code: str, work: Callable[[float], Result]) -> Result:
@@ -151,17 +151,17 @@ def guarded(python: Python, code: str, work: Callable[[float], Result]) -> Resul
             return Result(output=f"StartError: {error}", failed=True)
 
 
-def read(python: Python, told: Any) -> Result:
+def read(python: Python, answer: Any) -> Result:
     """Read a runner's answer, which the code may have forged: it then says what the code could have printed."""
     from rlx.tool.python import MAX_ERROR_CHARACTERS, cut, printable
 
-    if not isinstance(told, dict) or not isinstance(told.get("output"), str):
+    if not isinstance(answer, dict) or not isinstance(answer.get("output"), str):
         return Result(output="CrashError: the code stopped its interpreter", failed=True)
-    output, error = ADDRESS.sub("", told["output"]), told.get("error")
+    output, error = ADDRESS.sub("", answer["output"]), answer.get("error")
     if error is not None:
-        if told.get("memory") is True:
+        if answer.get("memory") is True:
             error = f"MemoryError: the code used more than {python.memory_mb} MB"
         line = printable(" ".join(str(error).split()))[:MAX_ERROR_CHARACTERS]
-        shown = printable(output.strip("\n"))[: python.max_output]
-        return Result(output=f"{shown}\n{line}" if shown and told.get("partial") is True else line, failed=True)
+        printed = printable(output.strip("\n"))[: python.max_output]
+        return Result(output=f"{printed}\n{line}" if printed and answer.get("partial") is True else line, failed=True)
     return cut(output, python) if len(output) > python.max_output else Result(output=output)

@@ -1,6 +1,6 @@
-"""Run code of a model in this process, which is forked for it and contained (rlx.tool.contain.server). It imports
-nothing of rlx, as another Python may run it. Assertions about what the program returns are examined in
-cpython_values."""
+"""Run code of a model in this process, which is forked for it and contained (rlx.tool.contain.server). This
+module imports nothing of rlx, because another Python may run it. Assertions about what the program returns are
+examined in cpython_values."""
 
 from __future__ import annotations
 
@@ -90,22 +90,22 @@ WARMING = 16
 NUMPY = "\nimport numpy as np"
 
 
-def answer(asked: dict[str, Any]) -> dict[str, Any]:
+def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Run a program and return its output or its error; or answer for values of the program that was run."""
-    if "serve" in asked:
-        return dict(values.serve(asked["serve"]))
-    time.sleep = bounded_sleep(asked["seconds"])
+    if "serve" in request:
+        return dict(values.serve(request["serve"]))
+    time.sleep = bounded_sleep(request["seconds"])
     os._exit = leave  # type: ignore[assignment]
-    fd = redirect(asked.get("stdin", ""))
-    told = attempt(asked, asked["code"])
-    if asked["supply"] and str(told.get("error", "")).startswith("NameError"):
+    fd = redirect(request.get("stdin", ""))
+    outcome = attempt(request, request["code"])
+    if request["supply"] and str(outcome.get("error", "")).startswith("NameError"):
         rewind(fd)
         supplied = IMPORTS + (NUMPY if "numpy" in sys.modules else "")
-        told = attempt(asked, asked["code"], supplied)
-    output = read_output(fd, asked["most"])
-    if "value" in told:
-        return {"output": told["value"]}
-    return {"output": output, **told, "partial": "ends" in asked}
+        outcome = attempt(request, request["code"], supplied)
+    output = read_output(fd, request["most"])
+    if "value" in outcome:
+        return {"output": outcome["value"]}
+    return {"output": output, **outcome, "partial": "ends" in request}
 
 
 def warm() -> None:
@@ -194,7 +194,7 @@ def read_output(fd: int, most: int) -> str:
     return os.pread(fd, 4 * most + 4, 0).decode("utf-8", "replace")
 
 
-def attempt(asked: dict[str, Any], code: str, before: str = "") -> dict[str, Any]:
+def attempt(request: dict[str, Any], code: str, before: str = "") -> dict[str, Any]:
     """Run code as the main module. Return its value, its error, or nothing."""
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
@@ -202,13 +202,13 @@ def attempt(asked: dict[str, Any], code: str, before: str = "") -> dict[str, Any
     space["__builtins__"] = __builtins__
     try:
         exec(before, space)
-        execute(code, space, "ends" in asked)
+        execute(code, space, "ends" in request)
         finish_threads()
-        if "expression" in asked:
-            return {"value": str(eval(compile(f"({asked['expression']}\n)", NAME, "eval"), space))}
+        if "expression" in request:
+            return {"value": str(eval(compile(f"({request['expression']}\n)", NAME, "eval"), space))}
     except SystemExit:
         finish_threads()
-        return {"error": "SystemExit"} if "expression" in asked or "serves" in asked else {}
+        return {"error": "SystemExit"} if "expression" in request or "serves" in request else {}
     except MemoryError:
         return {"error": "MemoryError", "memory": True}
     except BaseException as error:

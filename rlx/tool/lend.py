@@ -65,8 +65,8 @@ class Lend(WrappedEnvironment):
     @property
     def pace(self) -> Pace:
         """A call takes its time, however quick the environment's own steps are."""
-        own = self.env.pace
-        return "ticks" if own == "inline" else own
+        env_pace = self.env.pace
+        return "ticks" if env_pace == "inline" else env_pace
 
     @property
     def is_remote(self) -> bool:

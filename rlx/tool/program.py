@@ -1,4 +1,4 @@
-"""Whole programs in the sandbox of rlx.tool.python: what one prints for what it reads, or what its functions return.
+"""Whole programs in the sandbox of rlx.tool.python: the output for a given input, or return values of functions.
 
     stdin  "3\\n4\\n"     program  a = int(input()) ...     prints  "17\\n"
     after  "repr(f([1, 2]))"                               is "3"
@@ -159,26 +159,26 @@ def begin(python: Python, sandbox: Sandbox, code: str, stdin: str) -> Result:
     if len(code) > python.max_characters:
         return Result(output=f"LengthError: the code is longer than {python.max_characters} characters", failed=True)
     prelude = f"{PRELUDE}{ROUND}" if "round" in code else PRELUDE
-    told = feed(python, sandbox, prelude, inputs={"_told": stdin})
-    return told if told.failed else feed(python, sandbox, f"{with_sys(code)}\nNone")
+    result = feed(python, sandbox, prelude, inputs={"_told": stdin})
+    return result if result.failed else feed(python, sandbox, f"{with_sys(code)}\nNone")
 
 
 def feed(
     python: Python,
     sandbox: Sandbox,
     code: str,
-    said: Callable[[Any, str], str] = lambda value, printed: printed,
+    format_output: Callable[[Any, str], str] = lambda value, printed: printed,
     inputs: dict[str, Any] | None = None,
     lookup: dict[str, Any] | None = None,
 ) -> Result:
-    """Run a snippet, and format its last value and its printed text with `said`."""
+    """Run a snippet, and format its last value and its printed text with `format_output`."""
     printed, value = Printed(python.max_output, sandbox.worker), None
     try:
         value = sandbox.session.feed_run(code, inputs=inputs, external_lookup=lookup, print_callback=printed)
     except Exception as error:  # whatever the code did, it ends here
         if not is_exit(error):
             return explain(error, printed, python, sandbox)
-    output = said(value, printed.text)
+    output = format_output(value, printed.text)
     return too_much(python) if len(output) > python.max_output else Result(output=output)
 
 
@@ -191,18 +191,18 @@ def with_sys(code: str) -> str:
     """The code, with the prelude's names in place of `sys.stdin` and the like; strings and comments stay."""
     code = FROM_SYS.sub(from_sys, code.replace("\r\n", "\n").replace("\r", "\n"))
     tokens = [match[0] for match in TOKENS.finditer(code)]
-    said: list[str] = []
+    pieces: list[str] = []
     while tokens:
-        is_made = tokens[:2] == ["sys", "."] and tokens[2:3] and tokens[2] in SYS_MEMBERS and said[-1:] != ["."]
-        is_listed = is_made and tokens[2] == "stdin" and "".join(said).rstrip().endswith(" in")
-        said.append(f"sys_{tokens[2]}{'.readlines()' * bool(is_listed)}" if is_made else tokens[0])
+        is_made = tokens[:2] == ["sys", "."] and tokens[2:3] and tokens[2] in SYS_MEMBERS and pieces[-1:] != ["."]
+        is_listed = is_made and tokens[2] == "stdin" and "".join(pieces).rstrip().endswith(" in")
+        pieces.append(f"sys_{tokens[2]}{'.readlines()' * bool(is_listed)}" if is_made else tokens[0])
         del tokens[: 3 if is_made else 1]
-    return "".join(said)
+    return "".join(pieces)
 
 
-def from_sys(found: re.Match[str]) -> str:
-    """`from sys import stdin`, as what it comes to."""
-    names = [name.strip() for name in found[2].split(",")]
-    return found[1] + "; ".join(
+def from_sys(match: re.Match[str]) -> str:
+    """Rewrite `from sys import stdin` with the prelude's names."""
+    names = [name.strip() for name in match[2].split(",")]
+    return match[1] + "; ".join(
         f"{name} = sys_{name}" if name in SYS_MEMBERS else f"from sys import {name}" for name in names
     )

@@ -132,8 +132,8 @@ class Python(Tool):
 
     @contextmanager
     def session(self, use: str = "programs") -> Iterator[Sandbox]:
-        """Check out a fresh sandbox, for `seconds` of processor time. Those of another use are others, so that a thread
-        may wait for one while it holds one."""
+        """Check out a fresh sandbox, for `seconds` of processor time. Each use has its own pool, so a thread that holds
+        a sandbox of one use can wait for a sandbox of another."""
         with STARTING:
             sandboxes = pool(os.getpid(), self.processes, use)
         with sandboxes.checkout(limits=limits(self), os_policy=FROZEN, print_flush_interval=0) as session:
@@ -190,7 +190,7 @@ class Printed:
 
 
 def run(session: MontySession, code: str, printed: Printed) -> None:
-    """Run a snippet so that its last expression, if it ends with one, is printed."""
+    """Run a snippet, and print the value of its last expression, if any."""
     code = code.replace("\r\n", "\n").replace("\r", "\n")
     for printed_code in printing(code):
         try:
@@ -209,9 +209,9 @@ class UnseenError(Exception):
 @cache
 def pool(pid: int, processes: int, use: str) -> Monty:
     """Warm sandboxes, one set per process and use: a forked child must not share its parent's."""
-    held = OPEN.setdefault(pid, ExitStack())
-    return held.enter_context(
-        Monty(max_processes=processes, binary_path=interpreter(held), feed_duration_limit_grace=GRACE)
+    resources = OPEN.setdefault(pid, ExitStack())
+    return resources.enter_context(
+        Monty(max_processes=processes, binary_path=interpreter(resources), feed_duration_limit_grace=GRACE)
     )
 
 
@@ -225,14 +225,14 @@ def end_sandboxes() -> None:
     end_watcher()
 
 
-def interpreter(held: ExitStack) -> str | None:
-    """The interpreter without its stderr, which would be this process's: a script in memory, so that none is left."""
+def interpreter(resources: ExitStack) -> str | None:
+    """Return an in-memory script that runs the interpreter without this process's stderr; no file is left behind."""
     places = os.pathsep.join((sysconfig.get_path("scripts"), os.environ.get("PATH", "")))
     binary = os.environ.get("MONTY_BIN") or shutil.which("monty", path=places)
     if binary is None or not hasattr(os, "memfd_create"):
         return binary
     script = os.memfd_create("monty")
-    held.callback(os.close, script)
+    resources.callback(os.close, script)
     os.write(script, f'#!/bin/sh\nexec {shlex.quote(binary)} "$@" 2>/dev/null\n'.encode())
     quiet = f"/proc/{os.getpid()}/fd/{script}"
     return quiet if starts(quiet) else binary
@@ -296,8 +296,8 @@ def cut(output: str, python: Python) -> Result:
 
 def unfence(code: str) -> str:
     """Remove a Markdown fence that stands around all of the code."""
-    found = FENCE.fullmatch(code)
-    return found[1].strip() if found else code
+    match = FENCE.fullmatch(code)
+    return match[1].strip() if match else code
 
 
 def too_long(python: Python) -> str:

@@ -44,6 +44,6 @@ round = _make_round(round, type, float, int, bool, abs, divmod, OverflowError)
 
 
 def mend_round(session: MontySession, code: str) -> None:
-    """Define `round` in a sandbox that has run nothing, where its code says that word."""
+    """Define `round` in a fresh sandbox if the code mentions it."""
     if "round" in code:
         session.feed_run(ROUND)

@@ -64,11 +64,11 @@ class Search(Tool):
     @cached_property
     def digest(self) -> str:
         """Taken once, a page at a time: a run asks for it at every checkpoint, and there may be gigabytes."""
-        found = sha256()
+        checksum = sha256()
         for page in self.texts:
             data = page.encode(errors="surrogatepass")
-            found.update(b"%d:" % len(data) + data)
-        return found.hexdigest()[:16]
+            checksum.update(b"%d:" % len(data) + data)
+        return checksum.hexdigest()[:16]
 
     @cached_property
     def texts(self) -> list[str]:
@@ -91,15 +91,15 @@ class Search(Tool):
         return self.retriever.find([query[:LONGEST_QUERY]], self.top_k)[0]
 
     def run(self, text: str, /) -> Result:
-        found = self.best(text)
-        if not found:
+        hits = self.best(text)
+        if not hits:
             return Result(output="Error: no page has any of these words", failed=True)
-        shown = (printable(add_title(hit.page))[: self.max_characters] for hit in found)
-        return Result(output="\n".join(shown))
+        texts = (printable(add_title(hit.page))[: self.max_characters] for hit in hits)
+        return Result(output="\n".join(texts))
 
 
 def add_title(page: Page) -> str:
-    """Return a page's text, after its title where it has one."""
+    """Return a page's title, if any, and text."""
     return f"{page.title}: {page.text}" if page.title else page.text
 
 
@@ -109,7 +109,7 @@ def read_pages(path: str) -> list[str]:
 
 
 def as_text(fields: Fields) -> str:
-    """Return a page as one text, its title first."""
+    """Return a page as a single text with the title first."""
     if isinstance(fields, str):
         return encodable(fields)
     contents = fields["contents"] if "contents" in fields else f"{fields['title']}: {fields['text']}"

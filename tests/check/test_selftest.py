@@ -200,7 +200,7 @@ def test_a_folder_that_holds_something_is_not_written_to(tmp_path: Path) -> None
     (tmp_path / "mine").write_text("kept")
     for place in (tmp_path, tmp_path / "mine"):
         with raises_naming(ConfigError, f"--keep {place}", "already"):
-            check([], lambda run: None, minutes=1, kept=place)
+            check([], lambda run: None, minutes=1, keep_folder=place)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 

@@ -170,7 +170,7 @@ def sample(execution: Execution, trainee: Trainee, name: str) -> list[Group]:
 
 
 def distance(trainee: Trainee, batch: Batch) -> float:
-    """Mean |log-prob of the engine as it sampled - of the learner as it is|."""
+    """Return the mean absolute difference between the engine's log-probs and the learner's present log-probs."""
     return float((trainee.learner.measure(batch)["logp"] - batch.engine_logp_M).abs().mean())
 
 

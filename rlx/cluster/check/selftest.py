@@ -94,28 +94,28 @@ class Check:
 
 
 def check(
-    words: Sequence[str], refuse: Callable[[Run], None], *, minutes: float, kept: Path | None = None
+    words: Sequence[str], refuse: Callable[[Run], None], *, minutes: float, keep_folder: Path | None = None
 ) -> tuple[str, bool]:
     """Run the checks; return the table and True if all passed. `refuse` is as for `rlx train`. Files are removed,
-    except in a folder `kept`."""
+    except in a folder `keep_folder`."""
     refuse(build_run(compose(words), Path()))
-    if kept is not None and kept.exists() and (not kept.is_dir() or any(kept.iterdir())):
-        raise ConfigError(f"--keep {kept} is there already: name a new folder, or an empty one")
+    if keep_folder is not None and keep_folder.exists() and (not keep_folder.is_dir() or any(keep_folder.iterdir())):
+        raise ConfigError(f"--keep {keep_folder} is there already: name a new folder, or an empty one")
     changed = reductions(compose(words), words)
     smaller = [*words, *as_words(changed)]
     run = build_run(compose(smaller), Path())
     refuse(run)
     check_allocation(run.hardware)
     shared = "." if run.hardware.num_nodes > 1 else None
-    folder = kept or Path(tempfile.mkdtemp(prefix="rlx-check-", dir=shared))
+    folder = keep_folder or Path(tempfile.mkdtemp(prefix="rlx-check-", dir=shared))
     for signum in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, stop)
     try:
-        found, rated = check_in(folder.absolute(), run, smaller, time.monotonic() + 60 * minutes)
+        checks, rated = check_in(folder.absolute(), run, smaller, time.monotonic() + 60 * minutes)
     finally:
-        if kept is None:
+        if keep_folder is None:
             shutil.rmtree(folder, ignore_errors=True)
-    return describe(found, rated, changed), all(each.ok for each in found)
+    return describe(checks, rated, changed), all(each.ok for each in checks)
 
 
 def stop(signum: int, frame: FrameType | None) -> None:
@@ -136,20 +136,20 @@ def take_part(inside: str, words: Sequence[str]) -> int:
     return 0
 
 
-def check_in(folder: Path, run: Run, words: Sequence[str], until: float) -> CheckResults:
+def check_in(folder: Path, run: Run, words: Sequence[str], deadline: float) -> CheckResults:
     runs = folder / "run"
     for name in ("run", "tmp", "cache"):
         (folder / name).mkdir(parents=True)
-    tried = [attempt("train", folder, run.hardware, words, until)]
-    found = [outcome("a run from start to end", tried[0])]
+    tried = [attempt("train", folder, run.hardware, words, deadline)]
+    checks = [outcome("a run from start to end", tried[0])]
     if tried[0].is_good:
         before = metrics_of(runs)
         cut_back(runs, STEPS - 1)
-        tried.append(attempt("resume", folder, run.hardware, words, until))
-        found += judge_resumed(run, tried[1], before, metrics_of(runs), reports_of(runs, "resume"))
-    told = [*reports_of(runs, "train"), *reports_of(runs, "resume")]
-    found += [memory_check(run, tried[0].memory, told), nothing_left(tried, told, folder)]
-    return found, rates(run, reports_of(runs, "resume"))
+        tried.append(attempt("resume", folder, run.hardware, words, deadline))
+        checks += judge_resumed(run, tried[1], before, metrics_of(runs), reports_of(runs, "resume"))
+    reports = [*reports_of(runs, "train"), *reports_of(runs, "resume")]
+    checks += [memory_check(run, tried[0].memory, reports), nothing_left(tried, reports, folder)]
+    return checks, rates(run, reports_of(runs, "resume"))
 
 
 def reports_of(runs: Path, part: str) -> list[dict[str, Any]]:
@@ -177,7 +177,7 @@ def outcome(name: str, tried: Trial) -> Check:
     return Check(name=name, ok=tried.is_good, report=tried.report)
 
 
-def judge_resumed(run: Run, resumed: Trial, before: Tree, after: Tree, told: Sequence[Tree]) -> list[Check]:
+def judge_resumed(run: Run, resumed: Trial, before: Tree, after: Tree, reports: Sequence[Tree]) -> list[Check]:
     """Return the checks of the second start."""
     went_on = outcome("the run goes on", resumed)
     if not resumed.is_good:
@@ -186,55 +186,55 @@ def judge_resumed(run: Run, resumed: Trial, before: Tree, after: Tree, told: Seq
     exact = run.hardware.device == "cpu"
     differs = f"step {STEPS} came out otherwise: {', '.join(same[:3])}" if same else f"step {STEPS} the same to the bit"
     again = Check(name="a checkpoint goes on", ok=bool(after) and not (same and exact), report=differs)
-    return [went_on, again, *agreement(told[0], run.hardware.tolerance)]
+    return [went_on, again, *agreement(reports[0], run.hardware.tolerance)]
 
 
-def agreement(found: Tree, limit: float) -> list[Check]:
+def agreement(probe: Tree, limit: float) -> list[Check]:
     """Engine and learner as one policy, and the learner's weights in the engine."""
-    gap, moved, arrived, version = (found[name] for name in ("gap", "moved", "arrived", "version"))
-    versions = list(found["versions"])
+    gap, moved, arrived, version = (probe[name] for name in ("gap", "moved", "arrived", "version"))
+    versions = list(probe["versions"])
     agree = Check(
         name="engine and learner agree",
         ok=gap <= limit,
-        report=f"log-probs differ by {gap:.1e} on average over {found['tokens']} tokens, at most {limit:g} is rounding",
+        report=f"log-probs differ by {gap:.1e} on average over {probe['tokens']} tokens, at most {limit:g} is rounding",
     )
     clear = moved > CLEAR * max(limit, gap)
     close = arrived <= moved / CLEAR
-    told = f"an update moved log-probs by {moved:.2g}, then the engine was within {arrived:.1e} of the learner"
+    report = f"an update moved log-probs by {moved:.2g}, then the engine was within {arrived:.1e} of the learner"
     if not clear:
-        told = f"{NUDGES} updates moved log-probs by {moved:.2g} only: too little to see whether the engine follows"
+        report = f"{NUDGES} updates moved log-probs by {moved:.2g} only: too little to see whether the engine follows"
     elif not close:
-        told = f"an update moved log-probs by {moved:.2g}, and the engine stayed {arrived:.2g} from the learner"
+        report = f"an update moved log-probs by {moved:.2g}, and the engine stayed {arrived:.2g} from the learner"
     if versions != [version]:
-        told += f"; its tokens say version {versions}, the learner is at {version}"
-    arrive = Check(name="weights arrive", ok=clear and close and versions == [version], report=told)
+        report += f"; its tokens say version {versions}, the learner is at {version}"
+    arrive = Check(name="weights arrive", ok=clear and close and versions == [version], report=report)
     return [agree, arrive]
 
 
-def memory_check(run: Run, memory: HighWater, told: Sequence[Tree]) -> Check:
+def memory_check(run: Run, memory: HighWater, reports: Sequence[Tree]) -> Check:
     """Compare the largest memory in use with the largest budget of `rlx plan` for a run of this size."""
     name = "memory is within the plan"
     budgets = Prospect(run=run).budgets
-    if not budgets or not told:
+    if not budgets or not reports:
         return Check(
             name=name, ok=None, report="not come to" if budgets else "the model's shape is not known to the plan"
         )
     on_cpu = run.hardware.device == "cpu"
-    peak = memory.most if on_cpu else max(each["device"] for each in told)
+    peak = memory.most if on_cpu else max(each["device"] for each in reports)
     where = f"{memory.num} processes held" if on_cpu else "a GPU held"
     most = max(budget.total.most for budget in budgets)
     return Check(name=name, ok=peak <= most, report=f"{where} {size(peak)} at most, the plan says {size(most)} at most")
 
 
-def nothing_left(tried: Sequence[Trial], told: Sequence[Tree], folder: Path) -> Check:
-    """Look for leftovers of a run: in its processes, below them after their end, and in folders."""
-    remains = [f"{line} ({each['by']})" for each in told for line in each["left"]]
+def nothing_left(tried: Sequence[Trial], reports: Sequence[Tree], folder: Path) -> Check:
+    """Look for leftovers of a run: in its processes, among orphaned processes, and in folders."""
+    remains = [f"{line} ({each['by']})" for each in reports for line in each["left"]]
     remains += [f"process: {name}" for each in tried for name in each.stray]
     remains += [f"file: {path.name}" for path in sorted((folder / "tmp").iterdir()) if not is_libraries(path.name)]
     remains += [f"half written: {path.name}" for path in half_written([folder / "run", folder / "cache"])]
-    told_of = "; ".join(remains[:4]) + (f" and {len(remains) - 4} more" if len(remains) > 4 else "")
+    summary = "; ".join(remains[:4]) + (f" and {len(remains) - 4} more" if len(remains) > 4 else "")
     name = "nothing is left behind"
-    return Check(name=name, ok=not remains if told else None, report=told_of or "threads, processes, files: none")
+    return Check(name=name, ok=not remains if reports else None, report=summary or "threads, processes, files: none")
 
 
 def is_libraries(name: str) -> bool:
@@ -242,15 +242,15 @@ def is_libraries(name: str) -> bool:
     return name.startswith(("torchelastic", "torchinductor"))
 
 
-def rates(run: Run, told: Sequence[Tree]) -> list[tuple[str, str, str]]:
+def rates(run: Run, reports: Sequence[Tree]) -> list[tuple[str, str, str]]:
     """Return the measured rates, each beside the estimate of docs/scaling.md for such a machine."""
-    if not told:
+    if not reports:
         return []
-    found = told[0]
-    seconds, plan = found["seconds"], estimate_rates(run, found)
+    probe = reports[0]
+    seconds, plan = probe["seconds"], estimate_rates(run, probe)
 
     def per_second(name: str) -> str:
-        return f"{found['tokens'] / seconds[name]:,.0f} tokens/s"
+        return f"{probe['tokens'] / seconds[name]:,.0f} tokens/s"
 
     rows = [
         ("sampled", per_second("sample"), plan.get("sample", "")),
@@ -260,15 +260,15 @@ def rates(run: Run, told: Sequence[Tree]) -> list[tuple[str, str, str]]:
     return rows + [(text, f"{seconds[name]:.2f} s", plan.get(name, "")) for name, text in names.items()]
 
 
-def estimate_rates(run: Run, found: Tree) -> dict[str, str]:
+def estimate_rates(run: Run, probe: Tree) -> dict[str, str]:
     """Estimate the rates (rlx/plan/scaling.py) for the episodes that were played, if machine and model are
     known."""
     forecast = Prospect(run=run).forecast
     if forecast is None:
         return {}
-    episodes, tokens = found["episodes"], found["tokens"]
+    episodes, tokens = probe["episodes"], probe["tokens"]
     load = Load(
-        episodes=episodes, samples=2, sampled=max(1, tokens // episodes), observed=found["observed"] // episodes
+        episodes=episodes, samples=2, sampled=max(1, tokens // episodes), observed=probe["observed"] // episodes
     )
     step = forecast.timer.step(run.hardware, load)
     return {
@@ -279,14 +279,14 @@ def estimate_rates(run: Run, found: Tree) -> dict[str, str]:
 
 
 def describe(
-    found: Sequence[Check], rated: Sequence[tuple[str, str, str]], changed: Mapping[str, tuple[Any, Any]]
+    checks: Sequence[Check], rated: Sequence[tuple[str, str, str]], changed: Mapping[str, tuple[Any, Any]]
 ) -> str:
     """The whole answer, as text of 80 columns."""
     marks = {True: "ok", False: "FAILED", None: "not run"}
-    lines = [line for each in found for line in hang(f"{marks[each.ok]:<8}{each.name:<26}", each.report)]
+    lines = [line for each in checks for line in hang(f"{marks[each.ok]:<8}{each.name:<26}", each.report)]
     if rated:
         lines += ["", f"{'rate':<26}{'here':<20}by the plan"]
-        lines += [f"{name:<26}{here:<20}{plan or 'no estimate'}" for name, here, plan in rated]
+        lines += [f"{name:<26}{rate:<20}{plan or 'no estimate'}" for name, rate, plan in rated]
     if changed:
         lines += ["", *hang("reduced ", ", ".join(f"{key} {was} -> {now}" for key, (was, now) in changed.items()))]
     return "\n".join(lines)

@@ -45,13 +45,13 @@ class HighWater:
     num: int = 0
 
     def look(self) -> None:
-        held = []
+        process_bytes = []
         for pid, _ in sorted(children(os.getpid())):
             with suppress(OSError):
                 if is_of_the_run(Path(f"/proc/{pid}/cmdline").read_bytes()):
-                    held.append(held_at_most(Path(f"/proc/{pid}/status").read_text(), rollup(pid)))
-        if sum(held) > self.most:
-            self.most, self.num = sum(held), len(held)
+                    process_bytes.append(held_at_most(Path(f"/proc/{pid}/status").read_text(), rollup(pid)))
+        if sum(process_bytes) > self.most:
+            self.most, self.num = sum(process_bytes), len(process_bytes)
 
 
 def is_of_the_run(command: bytes) -> bool:
@@ -107,7 +107,7 @@ class Trial:
     """Processes still alive after the first had ended; they were killed."""
 
 
-def attempt(part: str, folder: Path, hardware: Hardware, words: Sequence[str], until: float) -> Trial:
+def attempt(part: str, folder: Path, hardware: Hardware, words: Sequence[str], deadline: float) -> Trial:
     """Run the processes from start to end, within the time available."""
     runs = folder / "run"
     environ = {**os.environ, "TMPDIR": str(folder / "tmp"), "RLX_CACHE": str(folder / "cache")}
@@ -118,7 +118,7 @@ def attempt(part: str, folder: Path, hardware: Hardware, words: Sequence[str], u
     with looking() as memory:
         process = subprocess.Popen(command, env=environ, stdout=sys.stderr, start_new_session=True)
         try:
-            code: int | None = process.wait(max(0.0, until - time.monotonic()))
+            code: int | None = process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             code = None
         finally:

@@ -13,7 +13,7 @@ PROGRAM = {"cpu": 500_000_000, "cuda": 1_500_000_000}
 """Bytes of one process before any weight: libraries, the CUDA context, communication."""
 
 VLLM_PROGRAM = 450_000_000
-"""Bytes of vLLM on CPU beside its weights and cache: a process grew by 244 MB as it started, by 14 MB as it sampled. A
+"""Bytes of vLLM on CPU beside its weights and cache: a process grew by 244 MB at its start, by 14 MB while sampling. A
 run of four processes once held 0.1 GB more than with 300 MB here."""
 
 SHORT = 64
@@ -66,7 +66,7 @@ class Demand:
     num_episodes: int = 1
     """Episodes of a step, forks among them."""
     frozen: bool = False
-    """The policy that plays never changes: its engine keeps its weights while it sleeps."""
+    """The policy that plays never changes: a sleeping engine keeps the weights."""
     num_opponents: int = 0
     """Policies in engines of their own beside the run's, each counted at the run's size."""
 

@@ -11,7 +11,7 @@ numbers of b bytes in the forward pass (4 float32, 2 bfloat16; DeepSpeed adds gr
 (Rajbhandari et al. 2020, "ZeRO", arXiv:1910.02054, section 3.) The torch learner keeps weights in float32, and under
 bfloat16 a cast of each until the backward pass. The rest depends on how full things get, so it has two bounds:
 activations of a full micro-batch at most and of a half full one at least (packing fills them so, on average); caches of
-slots that are full at most, and short at least. vLLM takes its whole share of a device as it starts.
+slots that are full at most, and short at least. vLLM takes its whole share of a device at its start.
 
 A vLLM engine beside the learner sleeps during the update, so that the two take turns: sampling and updating are two
 budgets. A torch engine stays. Gradients are forgotten after the step, but ZeRO 3 keeps room for its share of them, and
@@ -39,15 +39,15 @@ def budgets(hardware: Hardware, demand: Demand, have: int | None, *, trains: boo
         )
         return on_machine(hardware, [alone])
     if servers:
-        found = [Budget(name="learner", amounts=learner, devices=hardware.num_processes), beside]
+        estimates = [Budget(name="learner", amounts=learner, devices=hardware.num_processes), beside]
     elif sleeps(hardware):
-        found = [
+        estimates = [
             Budget(name="sampling", amounts=resident | engine, devices=hardware.num_processes, notes=notes),
             Budget(name="updating", amounts=learner | asleep(), devices=hardware.num_processes),
         ]
     else:
-        found = [Budget(name="learner and engine", amounts=learner | engine, devices=hardware.num_processes)]
-    return on_machine(hardware, found)
+        estimates = [Budget(name="learner and engine", amounts=learner | engine, devices=hardware.num_processes)]
+    return on_machine(hardware, estimates)
 
 
 def sleeps(hardware: Hardware) -> bool:
@@ -57,20 +57,20 @@ def sleeps(hardware: Hardware) -> bool:
 
 def resident_names(hardware: Hardware) -> tuple[str, ...]:
     """Name the amounts that a learner holds between updates."""
-    kept = ("weights", "reference", "optimizer", "program")
-    return (*kept, "gradients", "gradient bucket") if hardware.effective_zero_stage == 3 else kept
+    names = ("weights", "reference", "optimizer", "program")
+    return (*names, "gradients", "gradient bucket") if hardware.effective_zero_stage == 3 else names
 
 
 def asleep() -> dict[str, Amount]:
     return {"engine asleep": exactly(VLLM_GRAPHS)}
 
 
-def on_machine(hardware: Hardware, found: list[Budget]) -> list[Budget]:
+def on_machine(hardware: Hardware, device_budgets: list[Budget]) -> list[Budget]:
     """On cpu all processes of a node share one memory: one budget of one machine."""
     if hardware.device != "cpu":
-        return found
+        return device_budgets
     amounts: dict[str, Amount] = {}
-    for budget in found:
+    for budget in device_budgets:
         for name, amount in budget.amounts.items():
             amounts[name] = amounts.get(name, Amount(least=0, most=0)) + amount * -(
                 -budget.devices // hardware.num_nodes

@@ -18,9 +18,9 @@ def engine_amounts(hardware: Hardware, demand: Demand, have: int | None) -> dict
     weights = -(-BYTES[hardware.dtype] * demand.shape.num_parameters // hardware.tensor_parallel)
     context = context_bytes(hardware, demand)
     if not (hardware.engine == "vllm" and hardware.device == "cuda"):
-        one = {"engine weights": exactly(weights), **slots(hardware, context, demand.max_context)}
-        beside = sum(one.values(), exactly(0)) * demand.num_opponents
-        return one | ({"other policies": beside} if demand.num_opponents else {})
+        policy_amounts = {"engine weights": exactly(weights), **slots(hardware, context, demand.max_context)}
+        beside = sum(policy_amounts.values(), exactly(0)) * demand.num_opponents
+        return policy_amounts | ({"other policies": beside} if demand.num_opponents else {})
     work = vllm_work(hardware, demand.shape)
     room = context if have is None else max(context, int(hardware.engine_share * have) - weights - work)
     return {"engine weights": exactly(weights), "engine work": exactly(work), "KV cache": exactly(room)}

@@ -22,18 +22,18 @@ LEAST_MICRO_BATCH = 512
 
 
 class FitError(MistakeError):
-    """A run that its hardware cannot do: one line that says what is missing and the remedy."""
+    """A run that exceeds its hardware; the message is one line with the shortage and the remedy."""
 
 
 class EngineError(FitError):
     """An engine that does not start, whatever else the devices hold."""
 
 
-def find_misfit(hardware: Hardware, demand: Demand, found: Iterable[Budget], have: int | None) -> FitError | None:
+def find_misfit(hardware: Hardware, demand: Demand, estimates: Iterable[Budget], have: int | None) -> FitError | None:
     """Return the reason why the devices of a profile cannot hold a run; None where they can."""
     try:
         check_split(hardware, demand.shape)
-        check_budgets(hardware, found, have)
+        check_budgets(hardware, estimates, have)
         check_share(hardware, demand, have)
     except FitError as error:
         return error
@@ -64,9 +64,9 @@ def check_split(hardware: Hardware, shape: Shape) -> None:
         )
 
 
-def check_budgets(hardware: Hardware, found: Iterable[Budget], have: int | None) -> None:
+def check_budgets(hardware: Hardware, estimates: Iterable[Budget], have: int | None) -> None:
     """Refuse a run of which some budget is surely larger than a device."""
-    for budget in found:
+    for budget in estimates:
         if have is not None and budget.total.least > have:
             raise FitError(explain(hardware, budget, have))
 
@@ -164,5 +164,5 @@ def remedy(hardware: Hardware, name: str, adapted: bool = False) -> str:
         "weight casts": [(True, "hardware.learner=deepspeed")],
     }
     trained = name in ("weights", "reference", "gradients", "optimizer")
-    found = [text for holds, text in ways[name] if holds] + ([adapters] if trained and not adapted else [])
-    return " or ".join([*found, "a smaller model or a larger profile"]).replace(" and or ", " and ")
+    remedies = [text for holds, text in ways[name] if holds] + ([adapters] if trained and not adapted else [])
+    return " or ".join([*remedies, "a smaller model or a larger profile"]).replace(" and or ", " and ")

@@ -1,8 +1,8 @@
 """Estimate the bytes that each machine's own memory must hold beside its GPUs: a batch script asks for them.
 
-Models are loaded there on their way to the GPUs. Engines of a frozen policy leave their weights there while they sleep;
-others give them up, as new ones follow. Offloaded optimizers stay. vLLM's copies are in pinned blocks, which torch
-rounds up to powers of two: twice the weights at worst.
+Models are loaded there on their way to the GPUs. A sleeping engine of a frozen policy leaves its weights there; other
+engines drop their weights, because new weights follow. Offloaded optimizers stay. vLLM's copies are in pinned
+blocks, which torch rounds up to powers of two: twice the weights at worst.
 """
 
 from __future__ import annotations

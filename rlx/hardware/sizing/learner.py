@@ -9,10 +9,10 @@ from rlx.model.layer import Layer
 from rlx.model.shape import Shape
 
 LIVE_ELEMENTS = 1_050_000_000
-"""Weights that ZeRO 3 may keep gathered for their next use, with those that it fetches early: DeepSpeed's defaults."""
+"""Limit of gathered weights under ZeRO 3, kept for the next use or fetched early: DeepSpeed's defaults."""
 
 NORMS = {"float32": 24, "bfloat16": 16, "autocast": 26}
-"""Bytes of a layer's residual-wide tensors for a token: what two norms take, their normalised vectors, what they give.
+"""Bytes of a layer's residual-wide tensors for a token: inputs of two norms, their normalised vectors, their outputs.
 Under autocast residuals are float32, and each of five linear maps keeps a bfloat16 cast of its own; a bfloat16 model
 has float32 inside its norms."""
 
@@ -33,13 +33,13 @@ def learner_state(hardware: Hardware, demand: Demand) -> dict[str, int]:
     number, stage = BYTES[hardware.learner_dtype] if spread else BYTES["float32"], hardware.effective_zero_stage
     halved = 2 * demand.shape.linear_parameters if low and not spread else 0
     base, copied = (halved, 0) if demand.adapted else (0, number * model - halved)
-    whole = {
+    undivided = {
         "weights": (number * num - base, 3),
         "reference": (copied if demand.needs_reference else 0, 3),
         "gradients": (0 if hardware.offload and stage == 3 else 4 * trained, 2),
         "optimizer": (0 if hardware.offload else trained * (12 if stage else 8), 1),
     }
-    state = {name: share(count, hardware.num_processes, stage >= least) for name, (count, least) in whole.items()}
+    state = {name: share(count, hardware.num_processes, stage >= least) for name, (count, least) in undivided.items()}
     cast = num - demand.shape.linear_parameters if demand.adapted else num
     casts = BYTES[hardware.learner_dtype] * cast if low and not spread else 0
     return state | {"gradient bucket": 4 * bucket_elements(trained) if stage == 3 else 0, "weight casts": casts}
@@ -81,12 +81,12 @@ def activation_bytes(hardware: Hardware, demand: Demand, tokens: int, keys: int 
     stream = BYTES["float32" if hardware.learner == "torch" else hardware.learner_dtype] * shape.width
     gathered = hardware.device == "cpu" and tokens <= hardware.micro_batch_tokens
     each = [(layer, num, layer_bytes(hardware, shape, layer, keys if gathered else 0)) for layer, num in shape.kinds]
-    kept = tokens * (shape.layers * stream if again else sum(num * size for _, num, size in each))
+    saved_bytes = tokens * (shape.layers * stream if again else sum(num * size for _, num, size in each))
     logits = 3 * 4 * min(tokens * (shape.vocabulary + shape.added), CHUNK_ELEMENTS[hardware.device])
     critic = 4 * shape.width if demand.num_head and stream < 4 * shape.width else 0
     behind = tokens * (16 * shape.width + critic) + logits + head_bytes(hardware, demand)
     peak = max(size + gradient_bytes(hardware, shape, layer) for layer, _, size in each)
-    return kept + (max(behind, tokens * peak) if again else behind)
+    return saved_bytes + (max(behind, tokens * peak) if again else behind)
 
 
 def layer_bytes(hardware: Hardware, shape: Shape, layer: Layer, keys: int) -> int:

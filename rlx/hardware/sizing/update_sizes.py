@@ -13,5 +13,5 @@ BUCKET_ELEMENTS = 500_000_000
 
 
 def bucket_elements(num_trained: int) -> int:
-    """Count the gradients that DeepSpeed collects before it sends them."""
+    """Return the number of gradients that DeepSpeed collects before a send."""
     return min(BUCKET_ELEMENTS, num_trained)

@@ -88,12 +88,12 @@ class Box:
         *,
         python: str = sys.executable,
         contained: bool = True,
-        seen: Iterable[str] = (),
+        readable: Iterable[str] = (),
         preload: Iterable[str] = (),
     ) -> None:
-        """`module`: the file of the module; `seen`: more folders that its processes may read; `preload`: modules that
-        the server imports where they are installed."""
-        self.module, self.python, self.contained, self.seen = module, python, contained, tuple(seen)
+        """`module`: the file of the module; `readable`: more folders that its processes may read; `preload`: modules
+        that the server imports if they are installed."""
+        self.module, self.python, self.contained, self.readable = module, python, contained, tuple(readable)
         self.preload = tuple(preload)
         self.lock, self.worker_lock = Lock(), Lock()
         self.numbers = count(1)
@@ -103,15 +103,15 @@ class Box:
         self.greeting: dict[str, Any] = {}
 
     def know(self) -> dict[str, Any]:
-        """Return what the module said as it started: `tasks`, or an `error`."""
+        """Return the module's report from its start: `tasks`, or an `error`."""
         with self.lock:
             self.started()
             return self.greeting
 
-    def begin(self, asked: Any, limits: Limits, seed: int = 0) -> Process:
+    def begin(self, request: Any, limits: Limits, seed: int = 0) -> Process:
         """Start a process with its first request."""
-        told = {"asked": asked, "seed": seed, "memory_mb": limits.memory_mb, "cpu_seconds": limits.cpu_seconds}
-        body = json.dumps(told).encode()
+        settings = {"asked": request, "seed": seed, "memory_mb": limits.memory_mb, "cpu_seconds": limits.cpu_seconds}
+        body = json.dumps(settings).encode()
         with self.lock:
             control = self.started()
             if "error" in self.greeting:
@@ -130,21 +130,21 @@ class Box:
                     raise ChildError(f"no process was started: {error}") from None
             return Process(self, ours, number)
 
-    def ask(self, asked: Any, seconds: float, limits: Limits, seed: int = 0) -> Any:
+    def ask(self, request: Any, seconds: float, limits: Limits, seed: int = 0) -> Any:
         """Return the answer of a fresh process to one request."""
-        process = self.begin(asked, limits, seed)
+        process = self.begin(request, limits, seed)
         try:
             return process.hear(seconds).get("value")
         finally:
             process.end()
 
-    def ask_worker(self, asked: Any, seconds: float, limits: Limits) -> Any:
+    def ask_worker(self, request: Any, seconds: float, limits: Limits) -> Any:
         """Return the answer of one process that lives on, to requests that hold no text of a model."""
         with self.worker_lock:
             if self.worker is not None:
                 with suppress(GoneError):
-                    return self.answer_of(lambda worker: worker.ask(asked, seconds))
-            self.worker = self.begin(asked, limits)
+                    return self.answer_of(lambda worker: worker.ask(request, seconds))
+            self.worker = self.begin(request, limits)
             return self.answer_of(lambda worker: worker.hear(seconds))
 
     def answer_of(self, ask: Callable[[Process], dict[str, Any]]) -> Any:
@@ -212,7 +212,7 @@ class Box:
             "contained": self.contained,
             "module": self.module,
             "name": Path(self.module).stem,
-            "seen": self.seen,
+            "seen": self.readable,
             "preload": self.preload,
             "path": [place for place in sys.path if place] if self.is_this_python else [],
             "bubblewrap": shutil.which("bwrap"),
@@ -225,11 +225,11 @@ class Box:
         return self.python == sys.executable
 
     def environment(self) -> dict[str, str]:
-        """Nothing of this process's where it is contained; another Python has modules of its own."""
+        """Return the server's variables: only those of PASSED in a container, and no PYTHONPATH for another Python."""
         passed = [name for name in (PASSED if self.contained else os.environ) if name in os.environ]
-        own = {name: os.environ[name] for name in passed if name != "PYTHONPATH" or self.is_this_python}
+        inherited = {name: os.environ[name] for name in passed if name != "PYTHONPATH" or self.is_this_python}
         fixed = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-        return {**own, **fixed, "LANG": "C.UTF-8"} if self.contained else {**own, **fixed}
+        return {**inherited, **fixed, "LANG": "C.UTF-8"} if self.contained else {**inherited, **fixed}
 
     def end(self) -> None:
         with self.lock:
@@ -256,11 +256,11 @@ def box(
     module: str,
     python: str = sys.executable,
     contained: bool = True,
-    seen: tuple[str, ...] = (),
+    readable: tuple[str, ...] = (),
     preload: tuple[str, ...] = (),
 ) -> Box:
     """Return this process's box for a module: a forked child must not share its parent's."""
-    return _box(module, python, contained, seen, preload, os.getpid())
+    return _box(module, python, contained, readable, preload, os.getpid())
 
 
 def contained_by() -> str:
@@ -273,14 +273,18 @@ def contained_by() -> str:
 
 
 @cache
-def _box(module: str, python: str, contained: bool, seen: tuple[str, ...], preload: tuple[str, ...], pid: int) -> Box:
-    OPEN.append(Box(module, python=python, contained=contained, seen=seen, preload=preload))
+def _box(
+    module: str, python: str, contained: bool, readable: tuple[str, ...], preload: tuple[str, ...], pid: int
+) -> Box:
+    OPEN.append(Box(module, python=python, contained=contained, readable=readable, preload=preload))
     return OPEN[-1]
 
 
 @atexit.register
 def end_all() -> None:
     """End this process's servers; a later request starts others."""
-    for one in OPEN:
-        if one is _box(one.module, one.python, one.contained, one.seen, one.preload, os.getpid()):
-            one.end()
+    for open_box in OPEN:
+        if open_box is _box(
+            open_box.module, open_box.python, open_box.contained, open_box.readable, open_box.preload, os.getpid()
+        ):
+            open_box.end()

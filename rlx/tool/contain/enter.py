@@ -52,7 +52,7 @@ def enter(control: socket.socket, module: ModuleType, settings: dict[str, Any], 
 
 
 def place_of(pairs: list[tuple[str, str]]) -> str:
-    """Return the folder for a process's own files: one that hides nothing it may read."""
+    """Return the folder for a process's own files; mounting this folder hides no readable path."""
     return kernel.SCRATCH if any(target.startswith("/tmp/") for target, _ in pairs) else "/tmp"
 
 
@@ -73,9 +73,18 @@ def become_mapped(report: int, wanted: bytes) -> None:
 
 def wrap(control: socket.socket, settings: dict[str, Any], report: int) -> None:
     """Become bubblewrap, and within it a server."""
-    own = [os.path.dirname(os.path.abspath(__file__)), settings["module"], os.path.join(sys.prefix, "pyvenv.cfg")]
-    seen = [*settings["seen"], *filter(os.path.exists, own), os.path.realpath(sys.executable), sys.executable]
-    pairs = kernel.seen_paths(seen, {sys.prefix, sys.base_prefix}, sys.path)
+    needed_files = [
+        os.path.dirname(os.path.abspath(__file__)),
+        settings["module"],
+        os.path.join(sys.prefix, "pyvenv.cfg"),
+    ]
+    readable = [
+        *settings["seen"],
+        *filter(os.path.exists, needed_files),
+        os.path.realpath(sys.executable),
+        sys.executable,
+    ]
+    pairs = kernel.seen_paths(readable, {sys.prefix, sys.base_prefix}, sys.path)
     words = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"]
     for target, source in pairs:
         words += ["--ro-bind", source, target]

@@ -78,7 +78,7 @@ class Server:
             header += self.control.recv(HEADER.size - len(header))
         if not header:
             return False
-        what, number, length = HEADER.unpack(header)
+        command, number, length = HEADER.unpack(header)
         body = b""
         while len(body) < length:
             part = self.control.recv(length - len(body))
@@ -86,21 +86,21 @@ class Server:
                 return False
             body += part
         self.reap()
-        if what == KILL:
+        if command == KILL:
             self.ended.pop(number, None)
             if number in self.alive:
                 os.kill(self.alive[number], signal.SIGKILL)
-        elif what == END:
+        elif command == END:
             self.control.sendall(NUMBER.pack(self.end(number)))
         elif fds:
             self.fork(number, fds[0], body)
         return True
 
     def fork(self, number: int, fd: int, body: bytes) -> None:
-        asked = json.loads(body)
+        request = json.loads(body)
         if hasattr(self.module, "prepare"):
             with suppress(Exception):
-                self.module.prepare(asked["asked"])
+                self.module.prepare(request["asked"])
         try:
             pid = self.fork_patiently()
         except OSError as error:
@@ -109,13 +109,13 @@ class Server:
         else:
             if pid == 0:
                 self.control.detach()
-                live(fd, self.module, asked, self.base, self.tmp)
+                live(fd, self.module, request, self.base, self.tmp)
             self.alive[number] = pid
         os.close(fd)
         self.control.sendall(NUMBER.pack(number))
 
     def fork_patiently(self) -> int:
-        """Fork as soon as processes that end leave room. Return 0 in the new process, its number in the kernel here."""
+        """Fork, with retries until ended processes leave room. Return 0 in the new process, and its process id here."""
         for pause in PAUSES:
             with suppress(OSError):
                 return os.fork()
@@ -145,52 +145,52 @@ def clear_environment(tmp: str | None) -> None:
         os.environ.update(HOME=tmp or "/tmp", TMPDIR=tmp or "/tmp", PATH="/usr/bin:/bin", LANG="C.UTF-8")
 
 
-def live(line: int, module: ModuleType, told: dict[str, Any], base: int, tmp: str | None) -> None:
+def live(line: int, module: ModuleType, request: dict[str, Any], base: int, tmp: str | None) -> None:
     """One process, to its end."""
     with suppress(BaseException):
         set_handler(signal.SIGINT.value, signal.default_int_handler)
         if tmp is not None:
-            memory = base + told["memory_mb"] * 2**20
+            memory = base + request["memory_mb"] * 2**20
             try:
-                kernel.lock([line], memory, told["cpu_seconds"], FILE_MB, tmp)
+                kernel.lock([line], memory, request["cpu_seconds"], FILE_MB, tmp)
             except BaseException as error:
                 write_line(line, json.dumps({"error": f"not contained, so not run: {name_error(error)}"}))
                 os._exit(1)
-        set_timer(PROFILE, told["cpu_seconds"])
-        seed_all(told["seed"])
-        (answer_all if hasattr(module, "answer") else play)(line, module, told["asked"])
+        set_timer(PROFILE, request["cpu_seconds"])
+        seed_all(request["seed"])
+        (answer_all if hasattr(module, "answer") else play)(line, module, request["asked"])
     os._exit(0)
 
 
-def answer_all(line: int, module: ModuleType, asked: Any) -> None:
+def answer_all(line: int, module: ModuleType, request: Any) -> None:
     """Answer each request, for as long as somebody asks."""
-    answer(line, module, asked)
-    with open(line, "rb") as heard:  # after the first answer, which most processes do not outlive
+    answer(line, module, request)
+    with open(line, "rb") as requests:  # after the first answer, which most processes do not outlive
         while True:
-            answer(line, module, json.loads(heard.readline()))
+            answer(line, module, json.loads(requests.readline()))
 
 
-def answer(line: int, module: ModuleType, asked: Any) -> None:
+def answer(line: int, module: ModuleType, request: Any) -> None:
     """Answer one request."""
     try:
-        told = {"value": module.answer(asked)}
+        reply = {"value": module.answer(request)}
     except BaseException as error:
-        told = {"error": name_error(error)}
-    write_line(line, json.dumps(told))
+        reply = {"error": name_error(error)}
+    write_line(line, json.dumps(reply))
 
 
-def play(line: int, module: ModuleType, asked: dict[str, Any]) -> None:
+def play(line: int, module: ModuleType, request: dict[str, Any]) -> None:
     """One episode."""
-    episode, said = None, None
-    with open(line, "rb") as heard:
+    episode, message = None, None
+    with open(line, "rb") as requests:
         while True:
             try:
-                episode = episode or module.play(asked["task"], asked["options"], asked["seed"])
-                told = json.dumps(episode.send(said))
+                episode = episode or module.play(request["task"], request["options"], request["seed"])
+                reply = json.dumps(episode.send(message))
             except BaseException as error:
-                told = json.dumps({"error": name_error(error)})
-            write_line(line, told)
-            said = json.loads(heard.readline())
+                reply = json.dumps({"error": name_error(error)})
+            write_line(line, reply)
+            message = json.loads(requests.readline())
 
 
 def write_line(line: int, text: str) -> None:
@@ -208,8 +208,8 @@ def seed_all(seed: int) -> None:
         numpy.random.seed(seed % 2**32)
 
 
-def tell(control: socket.socket, said: dict[str, Any]) -> None:
-    control.sendall(json.dumps(said).encode() + b"\n")
+def tell(control: socket.socket, report: dict[str, Any]) -> None:
+    control.sendall(json.dumps(report).encode() + b"\n")
 
 
 def name_error(error: BaseException) -> str:

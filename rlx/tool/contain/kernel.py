@@ -93,7 +93,7 @@ def use_huge_pages() -> None:
 
 
 def build_view(pairs: Iterable[tuple[str, str]]) -> None:
-    """Make a root of these paths (where each is seen, where it is), and make it read-only."""
+    """Build a read-only root from pairs of paths: inside and outside."""
     mount("none", "/", None, RECURSIVE | PRIVATE)
     mount("tmpfs", "/tmp", "tmpfs", NO_SUID | NO_DEVICES, "size=1m,mode=755")
     os.mkdir("/tmp" + OLD)
@@ -135,7 +135,7 @@ def mounts() -> Iterator[tuple[str, int]]:
 
 def seen_paths(extra: Iterable[str], prefixes: Iterable[str], path: Iterable[str]) -> list[tuple[str, str]]:
     """Return the folders of the libraries and of Python's packages, outer folders first."""
-    own = [f"{prefix}/{name}" for prefix in prefixes for name in ("lib", "lib64")]
+    prefix_folders = [f"{prefix}/{name}" for prefix in prefixes for name in ("lib", "lib64")]
     packages = [
         place
         for place in path
@@ -144,16 +144,16 @@ def seen_paths(extra: Iterable[str], prefixes: Iterable[str], path: Iterable[str
     ]
     libraries = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache", "/nix/store"]
     linked = os.environ.get("LD_LIBRARY_PATH", "").split(":")
-    wanted = {os.path.abspath(place) for place in [*libraries, *linked, *own, *packages, *extra] if place}
-    kept: list[str] = []
+    wanted = {os.path.abspath(place) for place in [*libraries, *linked, *prefix_folders, *packages, *extra] if place}
+    folders: list[str] = []
     for place in sorted(place for place in wanted if os.path.exists(place)):
-        if not any(place.startswith(f"{outer}/") and os.path.realpath(outer) == outer for outer in kept):
-            kept.append(place)
-    return [(place, os.path.realpath(place)) for place in kept]
+        if not any(place.startswith(f"{outer}/") and os.path.realpath(outer) == outer for outer in folders):
+            folders.append(place)
+    return [(place, os.path.realpath(place)) for place in folders]
 
 
 def mount_private_tmp(place: str) -> None:
-    """Give this process a folder of its own, whose files end with it."""
+    """Give this process a private folder in memory; its files vanish with the process."""
     unshare(NEW_MOUNTS)
     mount("tmpfs", place, "tmpfs", NO_SUID | NO_DEVICES, f"size={TMP_MB}m,nr_inodes=4k,mode=700")
     os.chdir(place)
@@ -176,7 +176,7 @@ def drop_capabilities() -> None:
 
 def limit(memory: int, seconds: float, file_mb: int) -> None:
     """Set the limits of this process; `memory` in bytes of address space, `seconds` of processor time."""
-    for what, value in (
+    for limit_id, value in (
         (resource.RLIMIT_AS, memory),
         (resource.RLIMIT_FSIZE, file_mb * 2**20),
         (resource.RLIMIT_CORE, 0),
@@ -185,8 +185,8 @@ def limit(memory: int, seconds: float, file_mb: int) -> None:
         (resource.RLIMIT_MSGQUEUE, 0),
         (resource.RLIMIT_MEMLOCK, 0),
     ):
-        least = lesser(value, resource.getrlimit(what)[1])
-        resource.setrlimit(what, (least, least))
+        least = lesser(value, resource.getrlimit(limit_id)[1])
+        resource.setrlimit(limit_id, (least, least))
     hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
     resource.setrlimit(resource.RLIMIT_STACK, (lesser(STACK, hard), hard))
     cpu, hard = int(seconds) + 1, resource.getrlimit(resource.RLIMIT_CPU)[1]  # whole seconds are all that it counts
@@ -198,9 +198,9 @@ def lesser(value: int, hard: int) -> int:
     return value if hard == resource.RLIM_INFINITY else min(value, hard)
 
 
-def lock(kept_fds: Iterable[int], memory: int, seconds: float, file_mb: int, tmp: str) -> None:
+def lock(open_fds: Iterable[int], memory: int, seconds: float, file_mb: int, tmp: str) -> None:
     """Contain this process for good, before it runs what may be hostile."""
-    fds = sorted(kept_fds)
+    fds = sorted(open_fds)
     for low, high in zip([2, *fds], [*fds, MOST_FDS]):
         os.closerange(low + 1, high)
     if tmp:

@@ -1,4 +1,4 @@
-"""A contained process as its parent sees it: one line of JSON for each request and each answer, and the errors."""
+"""A contained process, from its parent's side: one line of JSON for each request and each answer, and the errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class StartError(RuntimeError):
 
 
 class RefusedError(MistakeError):
-    """This machine cannot contain a process; the message is one line that says what to do."""
+    """This machine cannot contain a process; the message is one line with the remedy."""
 
 
 class Process:
@@ -56,11 +56,11 @@ class Process:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def ask(self, asked: Any, seconds: float) -> dict[str, Any]:
+    def ask(self, request: Any, seconds: float) -> dict[str, Any]:
         """Return the answer to one more request."""
         try:
             self.line.settimeout(seconds)
-            self.line.sendall(json.dumps(asked).encode() + b"\n")
+            self.line.sendall(json.dumps(request).encode() + b"\n")
         except TimeoutError:
             raise self.late(seconds) from None
         except OSError:
@@ -70,16 +70,16 @@ class Process:
     def hear(self, seconds: float) -> dict[str, Any]:
         """Return an answer: whatever it holds may be hostile."""
         try:
-            told = json.loads(read_line(self.line, seconds))
+            answer = json.loads(read_line(self.line, seconds))
         except TimeoutError:
             raise self.late(seconds) from None
         except (OSError, EOFError):
             raise self.gone() from None
         except (ValueError, RecursionError):
-            told = None
-        if not isinstance(told, dict) or "error" in told:
-            raise ChildError(to_plain(told["error"]) if isinstance(told, dict) else "the answer is no JSON object")
-        return told
+            answer = None
+        if not isinstance(answer, dict) or "error" in answer:
+            raise ChildError(to_plain(answer["error"]) if isinstance(answer, dict) else "the answer is no JSON object")
+        return answer
 
     def gone(self) -> GoneError:
         """Return the error of a process that ended, by the signal that ended it."""
@@ -109,10 +109,10 @@ def receive(line: socket.socket, length: int) -> bytes:
 
 
 def read_line(line: socket.socket, seconds: float) -> bytes:
-    """Read one line, where one at a time is said."""
-    until, parts = monotonic() + seconds, bytearray()
+    """Read a line from a peer that writes lines one by one."""
+    deadline, parts = monotonic() + seconds, bytearray()
     while not parts.endswith(b"\n"):
-        line.settimeout(max(1e-3, until - monotonic()))
+        line.settimeout(max(1e-3, deadline - monotonic()))
         part = line.recv(1 << 16)
         if not part or len(parts) > LONGEST:
             raise EOFError("it ended" if not part else "it says too much")

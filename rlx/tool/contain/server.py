@@ -1,5 +1,5 @@
-"""The Python that forks contained processes (rlx.tool.contain.box): a fresh one for each request, after it has imported
-what they need. Any Python of 3.9 or newer can run it: it needs nothing but the standard library.
+"""The Python that forks contained processes (rlx.tool.contain.box): it imports the needed modules once, and forks a
+fresh process for each request. Any Python of 3.9 or newer can run it: it needs nothing but the standard library.
 
     A  watches: ends B when rlx is gone            imports the module, then forks B
     └─ B  makes the namespaces and the view        waits for C
@@ -8,11 +8,11 @@ what they need. Any Python of 3.9 or newer can run it: it needs nothing but the 
 
 A module has one of two interfaces:
 
-    answer(asked)              the answer to a request, as JSON holds it
+    answer(request)            the answer to a request, as JSON holds it
     play(task, options, seed)  a generator: it is sent requests, None at first, and yields answers
 
 Three functions are optional. `tasks()` returns names that rlx reads at the start. `warm()` runs in A, once, to do what
-each process would do first. `prepare(asked)` runs in C before the fork, so it must evaluate nothing that a model wrote.
+each process would do first. `prepare(request)` runs in C before the fork, so it must evaluate no text of a model.
 """
 
 from __future__ import annotations
@@ -115,27 +115,27 @@ def watch(control: socket.socket, begin: Any) -> str:
                 os.write(report, str(error).encode()[:500])
         os._exit(1)
     os.close(report)
-    said = b""
+    message = b""
     while True:
         waiting = select.poll()
         waiting.register(control, 0)  # a hang-up is told whether it is asked for or not
         waiting.register(readable, select.POLLIN)
-        told = dict(waiting.poll())
-        if control.fileno() in told:
+        events = dict(waiting.poll())
+        if control.fileno() in events:
             os.kill(pid, signal.SIGKILL)
             os._exit(0)
         part = os.read(readable, 4096)
         if part in USERS:
             map_users(pid, USERS[part])
-        said += part if part not in USERS else b""
-        if said == b"!" or not part:
+        message += part if part not in USERS else b""
+        if message == b"!" or not part:
             break
     os.close(readable)
-    if said == b"!":
+    if message == b"!":
         wait_for(control, pid)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    return said.decode("utf-8", "replace") or "it ended as it began"
+    return message.decode("utf-8", "replace") or "it ended as it began"
 
 
 def wait_for(control: socket.socket, pid: int) -> None:
@@ -150,7 +150,7 @@ def wait_for(control: socket.socket, pid: int) -> None:
 
 
 def map_users(pid: int, number: int | None) -> None:
-    """Let B's user 0 be this user outside; None: the one that runs this process."""
+    """Map user 0 of B to this user outside; None: the user of this process."""
     user, group = (os.geteuid(), os.getegid()) if number is None else (number, number)
     for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
         with suppress(OSError), open(f"/proc/{pid}/{name}", "w") as file:

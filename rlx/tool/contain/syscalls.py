@@ -115,12 +115,12 @@ def argument_in(index: int, values: tuple[int, ...], inside: Instruction, outsid
 def decide_call(call: str) -> list[Instruction]:
     """Decide one call by its arguments."""
     allow, refuse = answer(ALLOW), fail(errno.EPERM)
-    own = argument_in(0, (PID,), allow, refuse)
+    only_self = argument_in(0, (PID,), allow, refuse)
     return {
         "clone": [(LOAD, 0, 0, 16), (HAS, 0, 1, THREAD), allow, refuse],
         "clone3": [fail(errno.ENOSYS)],  # its flags are in memory, where no filter looks: libc then tries clone
-        "kill": own,
-        "tgkill": own,
+        "kill": only_self,
+        "tgkill": only_self,
         "prlimit64": argument_in(0, (0, PID), allow, refuse),
         "ioctl": argument_in(1, TERMINAL, allow, fail(errno.ENOTTY)),
         "fcntl": argument_in(1, SIGNALLING, refuse, allow),
@@ -136,11 +136,11 @@ def blocks(machine: str) -> dict[int, list[Instruction]]:
     return {**allowed, **forbidden, **{number: decide_call(call) for call, number in numbers(CHECKED[machine]).items()}}
 
 
-def ranges(known: dict[int, list[Instruction]]) -> list[tuple[int, list[Instruction]]]:
+def ranges(decisions: dict[int, list[Instruction]]) -> list[tuple[int, list[Instruction]]]:
     """Divide all numbers into ranges with one decision: the first number of each, and what decides."""
     unknown = [fail(errno.ENOSYS)]
-    edges = sorted({0, *known, *(number + 1 for number in known)})
-    pairs = [(edge, known.get(edge, unknown)) for edge in edges]
+    edges = sorted({0, *decisions, *(number + 1 for number in decisions)})
+    pairs = [(edge, decisions.get(edge, unknown)) for edge in edges]
     return [pair for before, pair in zip([None, *pairs], pairs) if before is None or before[1] != pair[1]]
 
 
@@ -177,9 +177,9 @@ class Program(ctypes.Structure):
 def install_filter(libc: ctypes.CDLL) -> None:
     """Filter this process's system calls from now on, and those of its threads."""
     codes, places = pack_filter()
-    own = bytearray(codes)
+    filter_bytes = bytearray(codes)
     for place in places:
-        pack_into("I", own, place, os.getpid())
-    program = Program(len(codes) // 8, bytes(own))
+        pack_into("I", filter_bytes, place, os.getpid())
+    program = Program(len(codes) // 8, bytes(filter_bytes))
     if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(program), 0, 0):
         raise OSError(ctypes.get_errno(), "seccomp")

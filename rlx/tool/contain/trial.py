@@ -1,9 +1,9 @@
-"""A module that answers as it is asked: it shows whether a machine can contain processes."""
+"""A module that returns its requests: a probe for whether a machine can contain processes."""
 
 from __future__ import annotations
 
 from typing import Any
 
 
-def answer(asked: Any) -> Any:
-    return asked
+def answer(request: Any) -> Any:
+    return request

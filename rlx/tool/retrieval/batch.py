@@ -101,8 +101,8 @@ class Batched:
             num = 0
             while num < len(self.waiting) and len(self.waiting[num].queries) <= room:
                 room, num = room - len(self.waiting[num].queries), num + 1
-            taken, self.waiting = self.waiting[:num], self.waiting[num:]
-        return taken
+            batch, self.waiting = self.waiting[:num], self.waiting[num:]
+        return batch
 
     def serve(self, tickets: list[Ticket]) -> None:
         """Answer the tickets, or give each its error."""
@@ -126,12 +126,12 @@ class Batched:
 
     def search(self, tickets: list[Ticket]) -> None:
         """Search for all tickets, each distinct query once, as many pages as any of them wants."""
-        asked = list(dict.fromkeys(query for ticket in tickets for query in ticket.queries))
+        queries = list(dict.fromkeys(query for ticket in tickets for query in ticket.queries))
         top_k = max(ticket.top_k for ticket in tickets)
         self.num_searches += 1
-        found = dict(zip(asked, self.inner.find(asked, top_k), strict=True)) if asked else {}
+        hits_by_query = dict(zip(queries, self.inner.find(queries, top_k), strict=True)) if queries else {}
         for ticket in tickets:
-            ticket.hits = [found[query][: ticket.top_k] for query in ticket.queries]
+            ticket.hits = [hits_by_query[query][: ticket.top_k] for query in ticket.queries]
 
     def open(self, url: str) -> Page | None:
         return self.inner.open(url)
@@ -152,26 +152,26 @@ class Cached:
 
     def find(self, queries: Sequence[str], top_k: int) -> list[Hits]:
         edition = self.inner.edition()
-        found: dict[str, Hits] = {}
+        hits_by_query: dict[str, Hits] = {}
         with self.lock:
             for query in queries:
                 key = (edition, query, top_k)
                 self.num_asked += 1
-                if query in found:
+                if query in hits_by_query:
                     self.num_hits += 1
                 elif key in self.entries:
                     self.num_hits += 1
                     self.entries.move_to_end(key)
-                    found[query] = self.entries[key]
-        missing = [query for query in dict.fromkeys(queries) if query not in found]
+                    hits_by_query[query] = self.entries[key]
+        missing = [query for query in dict.fromkeys(queries) if query not in hits_by_query]
         if missing:
-            found.update(zip(missing, self.inner.find(missing, top_k), strict=True))
+            hits_by_query.update(zip(missing, self.inner.find(missing, top_k), strict=True))
             with self.lock:
                 for query in missing if self.size else ():
-                    self.entries[edition, query, top_k] = found[query]
+                    self.entries[edition, query, top_k] = hits_by_query[query]
                 while len(self.entries) > self.size:
                     self.entries.popitem(last=False)
-        return [list(found[query]) for query in queries]
+        return [list(hits_by_query[query]) for query in queries]
 
     @property
     def hit_rate(self) -> float:

@@ -63,14 +63,16 @@ class ServerRetriever:
         if not queries:
             return []
         body = {"queries": list(queries), "topk": top_k, "return_scores": True}
-        hits, edition = self.ask("/retrieve", body, lambda told: (read_hits(told, len(queries)), edition_in(told)))
+        hits, edition = self.ask(
+            "/retrieve", body, lambda answer: (read_hits(answer, len(queries)), edition_in(answer))
+        )
         self.meet(edition)
-        return [found[:top_k] for found in hits]
+        return [query_hits[:top_k] for query_hits in hits]
 
     def open(self, url: str, patience: float | None = None) -> Page | None:
         """Return the page at an address; None where the server has none, or cannot read the address."""
         try:
-            (page,) = self.ask("/access", {"urls": [url]}, lambda told: read_pages(told, 1), patience)
+            (page,) = self.ask("/access", {"urls": [url]}, lambda answer: read_pages(answer, 1), patience)
         except UnspokenError as error:
             if error.status in UNREADABLE:
                 return None
@@ -89,7 +91,7 @@ class ServerRetriever:
     def first_hits(self, top_k: int) -> list[Hit]:
         body = {"queries": ["page"], "topk": top_k, "return_scores": True}
         (hits,), edition = self.ask(
-            "/retrieve", body, lambda told: (read_hits(told, 1), edition_in(told)), self.first_patience
+            "/retrieve", body, lambda answer: (read_hits(answer, 1), edition_in(answer)), self.first_patience
         )
         self.meet(edition)
         return hits
@@ -201,15 +203,15 @@ def parse_url(url: str) -> tuple[bool, str, int | None, str]:
     return parts.scheme == "https", host, port, parts.path.rstrip("/").removesuffix("/retrieve")
 
 
-def edition_in(told: Any) -> str:
-    edition = told.get("edition", "")
+def edition_in(answer: Any) -> str:
+    edition = answer.get("edition", "")
     return edition[:200] if isinstance(edition, str) else ""
 
 
 def reason(raw: bytes) -> str:
-    """Return the reason that an answer gives, if it gives one."""
+    """Return the reason in a server's answer; empty if there is none."""
     try:
-        told = json.loads(raw)
-        return f": {' '.join(str(told.get('error') or told.get('detail') or '').split())[:200]}".rstrip(": ")
+        answer = json.loads(raw)
+        return f": {' '.join(str(answer.get('error') or answer.get('detail') or '').split())[:200]}".rstrip(": ")
     except (ValueError, AttributeError, RecursionError):
         return ""

@@ -39,11 +39,11 @@ class DiskRetriever:
         return [self.find_one(query, top_k) for query in queries]
 
     def find_one(self, query: str, top_k: int) -> list[Hit]:
-        found = query_words(query)
-        if not found or top_k < 1:
+        terms = query_words(query)
+        if not terms or top_k < 1:
             return []
         with no_panic(self.folder):
-            best = self.best(either(self.index.schema, found), top_k)
+            best = self.best(either(self.index.schema, terms), top_k)
         return [Hit(self.pages[number], score) for score, number in best]
 
     def best(self, query: Any, top_k: int) -> list[tuple[float, int]]:
@@ -57,8 +57,8 @@ class DiskRetriever:
                 break
             limit *= 8
         last = scores[min(top_k, len(scores)) - 1] if scores else 0
-        kept = [address for (_, address), score in zip(hits, scores) if score >= last]
-        numbers = self.searcher.fast_field_values(NUMBER, kept)
+        addresses = [address for (_, address), score in zip(hits, scores) if score >= last]
+        numbers = self.searcher.fast_field_values(NUMBER, addresses)
         return sorted(zip(scores, numbers), key=lambda pair: (-pair[0], pair[1]))[:top_k]
 
     def open(self, url: str) -> Page | None:

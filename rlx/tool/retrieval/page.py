@@ -53,9 +53,9 @@ class Retriever(Protocol):
 
 def digest_of(pages: Iterable[Page]) -> str:
     """Return a digest of every field of every page, in order."""
-    found = sha256()
+    digest = sha256()
     for page in pages:
         for text in (page.id, page.title, page.text, page.url):
             data = text.encode(errors="surrogatepass")
-            found.update(b"%d:" % len(data) + data)
-    return found.hexdigest()[:16]
+            digest.update(b"%d:" % len(data) + data)
+    return digest.hexdigest()[:16]

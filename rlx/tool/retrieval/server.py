@@ -68,9 +68,9 @@ class RetrievalCall(Call):
         self.answer({"/retrieve": self.retrieve, "/access": self.access})
 
     def retrieve(self) -> bytes:
-        asked = read_query(self.json_body(LARGEST_CALL), self.server.top_k)
-        found = self.server.retriever.find(asked.queries, asked.top_k)
-        return write_hits(found, has_scores=asked.has_scores, edition=self.server.retriever.edition())
+        query = read_query(self.json_body(LARGEST_CALL), self.server.top_k)
+        hits = self.server.retriever.find(query.queries, query.top_k)
+        return write_hits(hits, has_scores=query.has_scores, edition=self.server.retriever.edition())
 
     def access(self) -> bytes:
         pages = [self.server.retriever.open(url) for url in read_urls(self.json_body(LARGEST_CALL))]

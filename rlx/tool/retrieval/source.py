@@ -20,14 +20,14 @@ def encodable(text: str) -> str:
 
 
 def read_fields(where: str, line: str) -> Fields:
-    """Return the page of a line: its text, or an object that has what a page needs."""
+    """Return the page of a line: a text, or an object with the fields of a page."""
     try:
-        told = json.loads(line)
-        if isinstance(told, str):
-            return told
-        needed = [told["contents"]] if "contents" in told else [told["title"], told["text"]]
+        row = json.loads(line)
+        if isinstance(row, str):
+            return row
+        needed = [row["contents"]] if "contents" in row else [row["title"], row["text"]]
         if None not in needed:
-            return dict(told)
+            return dict(row)
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
     raise MistakeError(f"{where} is no text, and no object with contents, or title and text")

@@ -79,13 +79,13 @@ def write_urls(folder: Path) -> None:
     write_aside(folder / HASHES, b"")
     write_aside(folder / PLACES, b"")
     pages = PageStore(folder)
-    found, places = array("Q"), array("q")
+    url_hashes, places = array("Q"), array("q")
     for number, page in enumerate(pages):
         if page.url:
-            found.append(int(hash_of(page.url)))
+            url_hashes.append(int(hash_of(page.url)))
             places.append(number)
     pages.close()
-    hashes = np.array(found, np.uint64)
+    hashes = np.array(url_hashes, np.uint64)
     order = np.argsort(hashes, kind="stable")
     write_aside(folder / HASHES, hashes[order].tobytes())
     write_aside(folder / PLACES, np.array(places, np.int64)[order].tobytes())
