@@ -180,7 +180,7 @@ TESTS = json.dumps({"inputs": ["3\n"] * 5, "outputs": ["6\n"] * 5})
 CONTEXTS: dict[str, dict[str, Any]] = {
     "window=0": {"window": 0},
     "summary": {"summarise_at": 400},
-    "seen alone": {"own_turns": False},
+    "seen alone": {"agent_turns": False},
     "all": {},
 }
 CASES: dict[str, tuple[Callable[[int], Work], tuple[int, ...]]] = {

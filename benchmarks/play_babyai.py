@@ -95,7 +95,7 @@ def speed(env: BabyAI, tasks: list[Task]) -> str:
 def vector_speed(env: BabyAI, tasks: list[Task]) -> str:
     """Compare the best of five rates of CPU time of a vector of eight environments and of bare minigrid, both with the
     starts of their episodes."""
-    name = f"babyai:{env.level}{'Test' if env.held_out else ''}-v0"
+    name = f"babyai:{env.level}{'Test' if env.test_pairs else ''}-v0"
     vector = rlx.gym.make_vec(name, 8, protocol="direct", num_distractors=env.num_distractors)
     rates: dict[str, list[float]] = {"bare": [], "vector": []}
     said = [env_action.replace("_", " ") + "\n" for env_action in ACTIONS]
@@ -137,7 +137,7 @@ def main() -> None:
     for level in [asked.level] if asked.level else LEVELS:
         for held_out in (False, True) if LEVELS[level].has_test else (False,):
             for num_distractors in asked.distractors:
-                env = BabyAI(level=level, held_out=held_out, num_distractors=num_distractors, num_test=asked.num)
+                env = BabyAI(level=level, test_pairs=held_out, num_distractors=num_distractors, num_test=asked.num)
                 name = f"{level}{'Test' if held_out else ''} | {num_distractors}"
                 print(f"| {name} | {KINDS[asked.kind](env, list(env.tasks('test', 0)))}", flush=True)
 

@@ -110,9 +110,9 @@ def test_two_environments_with_protocols_of_their_own_learn_from_one_batch(
 
 
 @pytest.mark.parametrize("chat", [False, True])
-@pytest.mark.parametrize(("window", "own_turns"), [(None, True), (1, True), (0, True), (None, False)])
+@pytest.mark.parametrize(("window", "agent_turns"), [(None, True), (1, True), (0, True), (None, False)])
 def test_the_learner_finds_the_engines_log_probs_whatever_a_turn_remembers(
-    agent: Any, small_run: Build, tmp_path: Path, window: int | None, own_turns: bool, chat: bool
+    agent: Any, small_run: Build, tmp_path: Path, window: int | None, agent_turns: bool, chat: bool
 ) -> None:
     run, encoded = small_run(tmp_path), []
     env = Patient(high=20, max_turns=4)
@@ -122,7 +122,7 @@ def test_the_learner_finds_the_engines_log_probs_whatever_a_turn_remembers(
     encode = agent.policy.speech.encode
     speech = replace(
         agent.policy.speech,
-        dialect=Direct(window=window, own_turns=own_turns),
+        dialect=Direct(window=window, agent_turns=agent_turns),
         encode=lambda text: encoded.append(text) or encode(text),
         marks=find_marks(tokenizer) if chat else {},
     )
@@ -133,7 +133,7 @@ def test_the_learner_finds_the_engines_log_probs_whatever_a_turn_remembers(
     for episode in episodes:
         for index, turn in enumerate(episode.turns):
             first = 0 if window is None else max(0, index - window)
-            ends = [t.completion.token_ids for t in episode.turns[first:index] if own_turns]
+            ends = [t.completion.token_ids for t in episode.turns[first:index] if agent_turns]
             kept = list(turn.prompt_ids)
             for ids in ends:  # as they were sampled, one after the other
                 assert any(tuple(kept[i : i + len(ids)]) == ids for i in range(len(kept)))
@@ -267,10 +267,10 @@ def test_in_messages_a_summary_is_the_agents_own(agent: Any, small_run: Build, t
 def test_an_episode_in_one_message_is_a_transition_each_turn(agent: Any, small_run: Build, tmp_path: Path) -> None:
     """GEM's prompts: no turn continues the one before, and each is trained after the context it was sampled in."""
     tokenizer = type(agent.tokenizer)(tokenizer_object=agent.tokenizer.backend_tokenizer, chat_template=CHAT)
-    for own_turns in (False, True):
-        dialect = Direct(own_turns=own_turns, prompt_template="qwen3_game")
+    for agent_turns in (False, True):
+        dialect = Direct(agent_turns=agent_turns, prompt_template="qwen3_game")
         speech = replace(agent.policy.speech, dialect=dialect, marks=find_marks(tokenizer))
-        groups = play(agent, small_run(tmp_path / str(own_turns)), Patient(high=20, max_turns=4), speech, num_tasks=3)
+        groups = play(agent, small_run(tmp_path / str(agent_turns)), Patient(high=20, max_turns=4), speech, num_tasks=3)
         assert_learner_agrees(agent, groups)
         episodes = [t for group in groups for t in group.trajectories]
         assert max(len(t.turns) for t in episodes) == 4
@@ -282,7 +282,7 @@ def test_an_episode_in_one_message_is_a_transition_each_turn(agent: Any, small_r
                     f"{told.removesuffix(chr(10))}\nPlease reason step by step, and put your final answer within "
                     "\\boxed{}.<|end|><answer>"
                 )
-                told += speech.decode(turn.completion.token_ids).removesuffix("<|end|>") if own_turns else ""
+                told += speech.decode(turn.completion.token_ids).removesuffix("<|end|>") if agent_turns else ""
                 told += f"{turn.observation[0].text}\n"
             for before, turn in zip(episode.turns, episode.turns[1:]):
                 assert turn.prompt_ids[: len(in_all(before))] != in_all(before)

@@ -24,7 +24,7 @@ class History(Dialect):
     1        task                                 seen 1  turn 2 seen 2.
     0        task                                                seen 2.
 
-    Without `own_turns` the agent's turns are left out, and the observations stay. With `summarise_at` a context that
+    Without `agent_turns` the agent's turns are left out, and the observations stay. With `summarise_at` a context that
     has come to so many tokens ends with a request for a summary. The summary is a turn of its own, of at most
     `summary_tokens`, whatever text it is. The next context begins with it, and with the last observation:
 
@@ -40,7 +40,7 @@ class History(Dialect):
     """Actions of the environment, set by `bind`."""
     window: int | None = None
     """Earlier turns in the context, each with its observation; 0: only the last observation; null: all turns."""
-    own_turns: bool = True
+    agent_turns: bool = True
     """Keep the agent's own text of earlier turns in the context; false: keep only the observations."""
     sanitise: bool = False
     """Show "Generated invalid action" in place of the agent's own text of earlier turns that were invalid."""
@@ -135,10 +135,10 @@ class History(Dialect):
         before = turn_before(past, first)
         yield Piece("user", self.say(opening) if before is None else self.answer_to(before))
         for index in range(first, len(past)):
-            if self.own_turns:
+            if self.agent_turns:
                 is_hidden = self.sanitise and past[index].is_invalid
                 yield Piece("assistant", self.replacement if is_hidden else "", turn=index)
-            is_call = self.own_turns and past[index].action.kind == "call"
+            is_call = self.agent_turns and past[index].action.kind == "call"
             yield Piece("tool" if is_call else "user", self.answer_to(past[index]))
         if self.is_summary_next(past):
             yield Piece("user", self.ask if past[-1].observation else f"\n{self.ask}")

@@ -5,7 +5,7 @@
                 the last result, in full
     assistant   the turn
 
-Later messages show a result that a turn has read in at most `kept_characters`. So a context grows with the notes and
+Later messages show a result that a turn has read in at most `result_characters`. So a context grows with the notes and
 not with the pages, and every turn is a training sample of its own. The form is that of ASearcher's reasoning agent
 (arXiv:2508.07976), with which CARL (arXiv:2512.04949) trains reasoning models; the words are this project's. It keeps
 the actions of earlier turns, and none of the thoughts around them.
@@ -26,7 +26,7 @@ from rlx.types import Action, Part, Piece, Task, Turn, Verb
 
 AGREED: Mapping[str, Any] = {
     "window": None,
-    "own_turns": True,
+    "agent_turns": True,
     "summarise_at": None,
     "prompt_template": None,
     "sanitise": False,
@@ -41,7 +41,7 @@ class Standalone(Tags):
 
     history_characters: int = 25_000
     """Characters of earlier turns and results that a message shows; the latest stay."""
-    kept_characters: Mapping[str, int] = field(default_factory=lambda: {"access": 100})
+    result_characters: Mapping[str, int] = field(default_factory=lambda: {"access": 100})
     """Characters of a tool's earlier results that a message shows, by the tool's name; of other tools all."""
 
     @property
@@ -54,9 +54,9 @@ class Standalone(Tags):
         for name, agreed in AGREED.items():
             if getattr(self, name) != agreed:
                 refuse(name, getattr(self, name), f"{agreed} with protocol=standalone, whose messages have no turns")
-        for name, limit in self.kept_characters.items():
+        for name, limit in self.result_characters.items():
             if not isinstance(limit, int) or not 0 <= limit <= MANY:
-                refuse("kept_characters", {name: limit}, f"an integer from 0 to {MANY} for each tool")
+                refuse("result_characters", {name: limit}, f"an integer from 0 to {MANY} for each tool")
 
     def context(
         self, task: Task, opening: tuple[Part, ...], past: Sequence[Turn], legal: Sequence[str] | None = None
@@ -95,7 +95,7 @@ class Standalone(Tags):
     def short(self, turn: Turn) -> Iterator[str]:
         """Yield an earlier turn and what is kept of its result."""
         yield self.action_text(turn.action)
-        yield from self.result(turn, self.kept_characters.get(turn.action.name))
+        yield from self.result(turn, self.result_characters.get(turn.action.name))
 
     def action_text(self, action: Action) -> str:
         """Write an action as a tag on a single line."""

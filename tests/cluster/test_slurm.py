@@ -164,7 +164,7 @@ def test_the_runs_of_a_reproduction_are_jobs(words: tuple[str, ...], tmp_path: P
         "source": "a paper",
         "seeds": 2,
         "words": [*(word for word in words if word != "steps=4"), "steps=1"],
-        "runs": {"own": {"every_seed": True}},
+        "runs": {"own": {"per_seed": True}},
         "rows": {"ours": "own eval-2"},
     }
     (tmp_path / "tiny.yaml").write_text(json.dumps(tree))

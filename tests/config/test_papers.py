@@ -173,7 +173,7 @@ OWN = {
     "protocol.instruction": "the protocol's own, unless a row has it",
     "protocol.correction": "off, unless a row has it",
     "protocol.sanitise": "off, unless a row has it",
-    "protocol.own_turns": "on, unless a row has it",
+    "protocol.agent_turns": "on, unless a row has it",
     "protocol.prompt_template": "off, unless a row has it",
     "protocol.reasoning": "the model's recipe",
     "protocol.rows": "a row has it where it matters",

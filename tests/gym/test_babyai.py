@@ -45,7 +45,7 @@ def test_every_level_has_an_id_of_gem(env_id: str) -> None:
     level, is_test = env_id[len("babyai:") : -len("-v0")].removesuffix("Test"), env_id.endswith("Test-v0")
     env = rlx.gym.make(env_id, protocol="direct", num_distractors=2, max_penalty=None)
     assert isinstance(env.world, BabyAI)
-    assert (env.world.level, env.world.held_out, env.world.max_penalty) == (level, is_test, None)
+    assert (env.world.level, env.world.test_pairs, env.world.max_penalty) == (level, is_test, None)
     assert env.num_distractors == 2
     seen, info = env.reset(seed=3)
     assert seen.startswith("Your goal is to ")
@@ -170,7 +170,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"max_invalid": 1.5}, "env.max_invalid"),
     ({"max_penalty": "much"}, "env.max_penalty"),
     ({"noise": 2}, "env.noise"),
-    ({"held_out": "maybe"}, "env.held_out"),
+    ({"test_pairs": "maybe"}, "env.test_pairs"),
     ({"num_things": 3}, "env.num_things"),
     *(({"seed": seed}, "seed") for seed in ("a", 1.5, float("nan"), -1, True)),
     ({"level": "GoTo\x1b[31m\n\ud800"}, "env.level"),

@@ -195,7 +195,7 @@ def test_a_sanitised_chat_is_what_the_template_makes_of_its_messages(template: s
 def test_gems_prompt_has_the_tokens_of_its_text() -> None:
     """The template `qwen3_game` of GEM's scripts, after a turn, in Qwen's chat: token by token."""
     tokenizer = tokenizer_with(CHATML)
-    dialect = Boxed(own_turns=False, prompt_template="qwen3_game").bind(
+    dialect = Boxed(agent_turns=False, prompt_template="qwen3_game").bind(
         (), (Verb(name="g", description="", argument="number"),)
     )
     task = Task(id="t", prompt=(Text("Guess the number that I think of."),), data={})

@@ -69,7 +69,7 @@ SUMMING = Direct(summarise_at=90, summary_tokens=60)
     ("view", "dialect"),
     [
         ("last", Direct(window=0)),
-        ("observations", Direct(own_turns=False)),
+        ("observations", Direct(agent_turns=False)),
         ("history", Direct()),
         ("window", Direct(window=1)),
         ("asked", SUMMING),

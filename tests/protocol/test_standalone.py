@@ -44,7 +44,7 @@ def test_the_last_result_is_whole_and_an_earlier_page_is_cut() -> None:
     assert PAGE[:101] not in later
     assert "Cat\nDog" in later
     assert "<read>Cat says page</read>" in later
-    whole = message([*PAST, turn("read", "x", kind="act")], FREE, kept_characters={})
+    whole = message([*PAST, turn("read", "x", kind="act")], FREE, result_characters={})
     assert PAGE.strip() in whole
 
 
@@ -83,12 +83,12 @@ def test_what_is_written_is_read_again() -> None:
     ("key", "value"),
     [
         ("window", 2),
-        ("own_turns", False),
+        ("agent_turns", False),
         ("summarise_at", 100),
         ("prompt_template", "plain"),
         ("history_characters", -1),
-        ("kept_characters", {"access": -1}),
-        ("kept_characters", {"access": "all"}),
+        ("result_characters", {"access": -1}),
+        ("result_characters", {"access": "all"}),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_key(key: str, value: Any) -> None:

@@ -59,7 +59,7 @@ def context(dialect: Any, past: list[Turn], chat: bool = True) -> str:
 
 def test_an_episode_of_observations_is_one_user_message() -> None:
     """GEM's games: the wrapper `concat` and the template `qwen3_game`."""
-    game = Boxed(own_turns=False, prompt_template="qwen3_game").bind((), (GUESS,))
+    game = Boxed(agent_turns=False, prompt_template="qwen3_game").bind((), (GUESS,))
     begins = (
         "<user>You are playing language games. Make valid actions to win.\n"
         "Observation: Put your number in \\boxed{}.\n"
@@ -73,9 +73,9 @@ def test_an_episode_of_observations_is_one_user_message() -> None:
     assert context(game, TURNS, chat=False) == context(game, TURNS)[len("<user>") : -len("</user><agent>")]
 
 
-@pytest.mark.parametrize(("view", "own_turns"), [("game", False), ("game_with_turns", True)])
-def test_the_page_shows_what_is_sent(view: str, own_turns: bool) -> None:
-    game = Boxed(own_turns=own_turns, prompt_template="qwen3_game").bind((), (GUESS,))
+@pytest.mark.parametrize(("view", "agent_turns"), [("game", False), ("game_with_turns", True)])
+def test_the_page_shows_what_is_sent(view: str, agent_turns: bool) -> None:
+    game = Boxed(agent_turns=agent_turns, prompt_template="qwen3_game").bind((), (GUESS,))
     past = [turn("\\boxed{25}", "higher than 25"), turn("\\boxed{40}", "lower than 40")]
     shown = SHOWN[view].removeprefix("user: ").replace("\n      ", "\n").removesuffix("\n")
     assert context(game, past) == f"<user>{shown}</user><agent>"
@@ -121,7 +121,7 @@ def test_any_protocol_takes_a_template_and_a_window(dialect: Any, seen: str) -> 
 def test_texts_in_a_row_are_encoded_as_one() -> None:
     pieces = list(BOXED.bind((), (GUESS,)).context(TASK, OPENING, TURNS))
     assert len(pieces) > 3
-    once = Boxed(own_turns=False, prompt_template="plain").bind((), (GUESS,))
+    once = Boxed(agent_turns=False, prompt_template="plain").bind((), (GUESS,))
     assert len(list(once.context(TASK, OPENING, TURNS))) == 1
     with_turns = Boxed(prompt_template="plain").bind((), (GUESS,))
     assert [(piece.role, piece.turn) for piece in with_turns.context(TASK, OPENING, TURNS)] == [

@@ -45,7 +45,7 @@ def tiny(small_words: tuple[str, ...], tmp_path: Path) -> Path:
         "seeds": 2,
         "words": [*words, "steps=2", "checkpoint.trajectories_every=0"],
         "runs": {
-            "own": {"words": ["algo=tool_rloo", "algo.num_samples=2"], "every_seed": True},
+            "own": {"words": ["algo=tool_rloo", "algo.num_samples=2"], "per_seed": True},
             "control": {"words": ["algo=tool_sft"], "as_long_as": "own"},
         },
         "rows": {"ours": "own eval-2", "control": "control eval-2"},
@@ -353,7 +353,7 @@ def test_a_run_that_goes_on_from_another_begins_with_its_last_weights(tiny: Path
 
 
 def test_a_run_goes_on_from_the_last_checkpoint_of_its_seed_and_from_no_other(tmp_path: Path) -> None:
-    own, on = Arm(every_seed=True), Arm(every_seed=True, goes_on_from="own", words=("steps=9",))
+    own, on = Arm(per_seed=True), Arm(per_seed=True, goes_on_from="own", words=("steps=9",))
     what = Reproduction(source="a paper", runs={"own": own, "on": on}, rows={})
     members = members_of(what, tmp_path / "it's, here", 2, [])
     runs = folders_of(members)

@@ -17,7 +17,7 @@ from tests.errors import raises_naming
 
 WHOLE: dict[str, Any] = {
     "source": "a paper",
-    "runs": {"one": {"every_seed": True}, "two": {}, "three": {"needs": ["two"]}},
+    "runs": {"one": {"per_seed": True}, "two": {}, "three": {"needs": ["two"]}},
     "ks": [1, 2],
     "rows": {"first": "one eval-2", "second": "two eval-2", "third": "three eval-2"},
     "gains": {"first over second": ["one eval-2", "two eval-2"], "second over third": ["two eval-2", "three eval-2"]},
@@ -49,7 +49,7 @@ WHOLE: dict[str, Any] = {
 LEFT: dict[str, Any] = {
     **WHOLE,
     "seeds": 5,
-    "runs": {"one": {"every_seed": True}, "two": {}},
+    "runs": {"one": {"per_seed": True}, "two": {}},
     "rows": {"first": "one eval-2", "second": "two eval-2"},
     "gains": {"first over second": ["one eval-2", "two eval-2"]},
     "curves": {"Rewards": {"metric": "reward/mean", "of": ["one"]}},
@@ -107,7 +107,7 @@ def test_a_file_with_a_paper_refers_to_its_tables_and_claims(tmp_path: Path) -> 
     tree = {
         "paper": "tool_rloo",
         "source": "s",
-        "runs": {"one": {"every_seed": True}},
+        "runs": {"one": {"per_seed": True}},
         "rows": {"ours": "one eval-8"},
         "published": {"ours": ["Table 2: Tool-RLOO", "Table 2: Tool-SFT", "Table 3: Tool-RLOO"]},
         "expected": {"ours": {"pass@1": [0, 1], "reward": [0, 1]}},

@@ -37,7 +37,7 @@ from rlx.view.report.pictures import Bars, Distribution, Frontier, PassCurves, f
 TINY: dict[str, Any] = {
     "source": "a paper",
     "seeds": 2,
-    "runs": {"mine": {"every_seed": True}},
+    "runs": {"mine": {"per_seed": True}},
     "ks": [1, 2],
     "rows": {"floor": "mine random", "start": "mine start-2", "ours": "mine eval-2"},
     "pass_curves": {"passes": {"rows": ["floor", "ours"]}},

@@ -32,7 +32,7 @@ TINY: dict[str, Any] = {
     "words": ["env=countdown"],
     "runs": {
         "control": {"words": ["algo=tool_sft"], "as_long_as": "own", "by_steps_of": "trial"},
-        "own": {"words": ["algo=tool_rloo"], "every_seed": True},
+        "own": {"words": ["algo=tool_rloo"], "per_seed": True},
         "trial": {"needs": ["own"]},
     },
     "ks": [1, 2],
@@ -84,7 +84,7 @@ def test_runs_come_after_those_they_wait_for_and_seeds_one_after_another(tmp_pat
     assert [member.name for member in members] == ["own/0", "trial/0", "control/0", "own/1"]
     assert members[3].words == ("env=countdown", "algo=tool_rloo", "seed=1", "steps=3")
     assert members[3].folder == tmp_path / "own" / "1"
-    further = {"goes_on_from": "own", "every_seed": True}
+    further = {"goes_on_from": "own", "per_seed": True}
     members = members_of(read_reproduction(write(tmp_path, {"runs": TINY["runs"] | {"on": further}})), tmp_path, 2, [])
     assert {member.name: set(member.waits_for) for member in members} == {
         "own/0": set(),
@@ -145,7 +145,7 @@ def test_a_control_has_the_length_of_what_it_is_a_control_of(tmp_path: Path, key
         ({"runs": {"own": {"word": ["a"]}, "trial": {}}}, "reproduction.runs.own has an unknown key 'word'"),
         ({"runs": {"own": {"as_long_as": "x", "as_much_as": "x"}}}, "as_long_as and as_much_as: expected one of them"),
         (
-            {"runs": {"own": {}, "trial": {"goes_on_from": "own", "every_seed": True}}},
+            {"runs": {"own": {}, "trial": {"goes_on_from": "own", "per_seed": True}}},
             "trial goes on from own for every seed, which has seed 0 alone",
         ),
         ({"runs": {"own": {"goes_on_from": "other"}}}, "own: there is no run 'other' among own"),

@@ -42,7 +42,7 @@ class BabyAI(Environment):
     level: str = "GoTo"
     """Missions: GoTo, PickUp, Open, PutNext, PickUpSeqGoTo, GoToRedBall, GoToRedBallGrey, GoToRedBlueBall, PickupDist
     or UnlockPickup."""
-    held_out: bool = False
+    test_pairs: bool = False
     """Use missions of the Test levels: these name only held-out pairs of colour and object, which other missions
     never name."""
     num_distractors: int = 3
@@ -63,8 +63,8 @@ class BabyAI(Environment):
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
             refuse("level", self.level, f"a level of BabyAI-Text{near(self.level, LEVELS)}")
-        if self.held_out and not LEVELS[self.level].has_test:
-            refuse("held_out", self.held_out, f"false: missions of {self.level} name no held-out pairs")
+        if self.test_pairs and not LEVELS[self.level].has_test:
+            refuse("test_pairs", self.test_pairs, f"false: missions of {self.level} name no held-out pairs")
         within(0, MOST_DISTRACTORS, num_distractors=self.num_distractors)
         within(0.0, LARGEST, penalty=self.penalty, max_penalty=self.max_penalty)
         within(1, MANY, max_invalid=self.max_invalid, num_test=self.num_test)
@@ -87,10 +87,10 @@ class BabyAI(Environment):
         return -(possible if self.max_penalty is None else min(possible, self.max_penalty)), 1.0
 
     def tasks(self, split: str, seed: int) -> Iterator[Task]:
-        return split_tasks(f"babyai/{self.level}/{self.held_out}", self.draw, split, seed, self.num_test)
+        return split_tasks(f"babyai/{self.level}/{self.test_pairs}", self.draw, split, seed, self.num_test)
 
     def draw(self, rng: Random) -> Task:
-        return describe(draw_layout(rng, self.level, self.num_distractors, self.held_out))
+        return describe(draw_layout(rng, self.level, self.num_distractors, self.test_pairs))
 
     def start(self, task: Task) -> BabyAIEpisode:
         return BabyAIEpisode(layout_of(task.data), self)

@@ -54,7 +54,7 @@ class Level:
     """8 * 8 for each room and each navigation of a mission."""
     has_door: bool = False
     has_test: bool = True
-    """Test tasks may name held-out pairs alone (`held_out`)."""
+    """Test tasks may name held-out pairs alone (`test_pairs`)."""
     named: tuple[Pair, ...] = ()
     """Pairs of which a mission names one; empty: any."""
     colours: tuple[str, ...] = COLOURS

@@ -14,7 +14,7 @@ class Arm:
     """One of the runs, for one seed or all."""
 
     words: tuple[str, ...] = ()
-    every_seed: bool = False
+    per_seed: bool = False
     needs: tuple[str, ...] = ()
     goes_on_from: str = ""
     as_long_as: str = ""
@@ -53,7 +53,7 @@ WORDS = many(STRING).unless(())
 ARM = made(
     Arm,
     words=WORDS,
-    every_seed=FLAG.unless(False),
+    per_seed=FLAG.unless(False),
     needs=WORDS,
     goes_on_from=STRING.unless(""),
     as_long_as=STRING.unless(""),

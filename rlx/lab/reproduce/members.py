@@ -54,7 +54,7 @@ def before(reproduction: Reproduction, arm: Arm, seed: int, seeds: int) -> froze
 
 
 def seeds_of(arm: Arm, seeds: int) -> range:
-    return range(seeds if arm.every_seed else 1)
+    return range(seeds if arm.per_seed else 1)
 
 
 Runs = Mapping[str, Sequence[Path]]

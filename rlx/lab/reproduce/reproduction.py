@@ -2,7 +2,7 @@
 
 source, setting: of the published numbers
 seeds: number of seeds, from 0; words: added to every run's command line
-runs: by name, the run's `words`; `every_seed`, or seed 0 alone; `needs`, runs to finish first, with every seed;
+runs: by name, the run's `words`; `per_seed`, or seed 0 alone; `needs`, runs to finish first, with every seed;
       `goes_on_from`, a run whose last checkpoint of the same seed is the first model; `as_long_as` a run: number of
       steps that take the time of that run, or `as_much_as` a run: number of steps that train on as many tokens, and
       `by_steps_of`, the run that measures one step; `tokens`, the measured tokens of an episode, for --plan
@@ -127,7 +127,7 @@ class Reproduction:
             if name not in self.runs:
                 raise ValueError(f"{place}: there is no run {name!r} among {', '.join(self.runs)}")
         for name, arm in self.runs.items():
-            if arm.every_seed and arm.goes_on_from and not self.runs[arm.goes_on_from].every_seed:
+            if arm.per_seed and arm.goes_on_from and not self.runs[arm.goes_on_from].per_seed:
                 raise ValueError(f"{name} goes on from {arm.goes_on_from} for every seed, which has seed 0 alone")
         self.check_figures()
         self.check_pictures()

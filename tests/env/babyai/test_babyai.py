@@ -280,7 +280,7 @@ def test_things_are_put_next_to_each_other() -> None:
 
 @pytest.mark.parametrize(("level", "held_out"), VARIANTS)
 def test_equal_actions_give_equal_episodes(level: str, held_out: bool) -> None:
-    env, rng = BabyAI(level=level, held_out=held_out), Random(0)
+    env, rng = BabyAI(level=level, test_pairs=held_out), Random(0)
     for task in islice(env.tasks("train", 1), 10):
         actions = rng.choices((LEFT, RIGHT, FORWARD, PICK_UP, DROP, TOGGLE, NONSENSE), k=40)
         stored = Task(id=task.id, prompt=task.prompt, data=json.loads(json.dumps(task.data)))
@@ -291,7 +291,7 @@ def test_equal_actions_give_equal_episodes(level: str, held_out: bool) -> None:
 
 @pytest.mark.parametrize(("level", "held_out"), VARIANTS)
 def test_splits_never_overlap_and_a_seed_repeats_its_tasks(level: str, held_out: bool) -> None:
-    keys = {"level": level, "held_out": held_out}
+    keys = {"level": level, "test_pairs": held_out}
     test = [task.id for task in tasks(100, split="test", **keys)]
     assert len(set(test)) == 100
     assert test == [task.id for task in tasks(100, seed=7, split="test", **keys)]
@@ -303,7 +303,7 @@ def test_splits_never_overlap_and_a_seed_repeats_its_tasks(level: str, held_out:
 @pytest.mark.parametrize(("level", "held_out"), VARIANTS)
 def test_held_out_pairs_are_in_all_missions_of_the_test_levels_and_no_others(level: str, held_out: bool) -> None:
     """The held-out pairs: yellow box, red key, red door, green ball, grey door."""
-    for task in tasks(100, level=level, held_out=held_out):
+    for task in tasks(100, level=level, test_pairs=held_out):
         pairs = ("yellow box", "red key", "red door", "green ball", "grey door")
         found = [pair in task.data["goal"] for pair in pairs]
         assert any(found) == held_out
@@ -505,7 +505,7 @@ def test_a_picture_shows_the_whole_room() -> None:
     [
         ({"level": "GoTwo"}, "level=GoTwo"),
         ({"level": "OpenRedDoor"}, "level=OpenRedDoor"),
-        ({"level": "PickupDist", "held_out": True}, "held_out=True"),
+        ({"level": "PickupDist", "test_pairs": True}, "test_pairs=True"),
         ({"penalty": float("nan")}, "penalty=nan"),
         ({"penalty": float("inf")}, "penalty=inf"),
         ({"noise": float("nan")}, "noise=nan"),

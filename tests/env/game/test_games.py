@@ -181,7 +181,7 @@ SAID = ("guess_the_number", "mastermind", "wordle", "hangman", "crosswords", "wo
 
 @for_each("name", [name for name in GAMES if name.removeprefix("game/").startswith(SAID)])
 def test_what_is_seen_says_what_was_done(name: str) -> None:
-    """Whoever sees observations alone (protocol.own_turns=false, GEM's concat) knows which moves were made."""
+    """Whoever sees observations alone (protocol.agent_turns=false, GEM's concat) knows which moves were made."""
     env, task = make(name), some(name, "train")[0]
     moves = dict.fromkeys(tries_of(env, task, 12, 0))
     seen = [step.observation for move in moves for step in played(env.start(task), [move]) if not step.done]
