@@ -93,7 +93,7 @@ def figures_table(stored: Stored) -> Table:
 def figure_rows(stored: Stored) -> Iterator[tuple[str, ...]]:
     """Yield the lines of pass@k, rewards, curves, and figures that are published, expected or claimed."""
     reproduction = stored.reproduction
-    judged = {(answer.claim.of, answer.claim.figure) for answer in (*stored.claims, *stored.bands)}
+    judged = {(answer.claim.row, answer.claim.figure) for answer in (*stored.claims, *stored.bands)}
     for name, figures in stored.results.figures.items():
         published = reproduction.published.get(name, {})
         is_gain = name in reproduction.gains

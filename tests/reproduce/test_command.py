@@ -50,9 +50,9 @@ def tiny(small_words: tuple[str, ...], tmp_path: Path) -> Path:
         },
         "rows": {"ours": "own eval-2", "control": "control eval-2"},
         "gains": {"ours over the control": ["own eval-2", "control eval-2"]},
-        "curves": {"Rewards": {"metric": "reward/mean", "of": ["own", "control"], "by": "tokens", "reach": -9}},
-        "comparisons": {"turns": {"of": ["own batch/turns", "control batch/turns"], "scale": 2}},
-        "criticality": {"of": ["own start", "own eval"], "tasks": 1, "draws": 2},
+        "curves": {"Rewards": {"metric": "reward/mean", "runs": ["own", "control"], "by": "tokens", "reach": -9}},
+        "comparisons": {"turns": {"operands": ["own batch/turns", "control batch/turns"], "scale": 2}},
+        "criticality": {"policies": ["own start", "own eval"], "tasks": 1, "draws": 2},
         "distributions": {"Lengths": {"rows": ["ours"], "correct": False}},
         "published": {"ours": {"pass@1": 0.5}},
         "expected": {
@@ -60,7 +60,7 @@ def tiny(small_words: tuple[str, ...], tmp_path: Path) -> Path:
             "turns": {"ratio": [0, 1000]},
             "criticality of own eval": {"flat": [0, 1]},
         },
-        "claims": {"It takes more turns": {"of": "turns", "figure": "ratio", "least": 0}},
+        "claims": {"It takes more turns": {"row": "turns", "figure": "ratio", "least": 0}},
     }
     path = tmp_path / "tiny.yaml"
     path.write_text(yaml.safe_dump(tree))
@@ -208,7 +208,7 @@ def test_a_seed_for_all_runs_is_refused_and_so_is_a_folder_at_work(tiny: Path, t
         ),
         ({"expected": {"turns": {"difference": [0, 1]}}}, ("turns:", "'difference'")),
         (
-            {"claims": {"c": {"of": "criticality of own eval", "figure": "flt", "least": 0}}},
+            {"claims": {"c": {"row": "criticality of own eval", "figure": "flt", "least": 0}}},
             ("own eval", "'flt'", "flat"),
         ),
     ],
@@ -310,7 +310,7 @@ def test_a_metric_that_no_run_has_is_told_after_the_first_and_not_after_all(tiny
 
 def test_a_metric_of_a_comparison_is_checked_too(tiny: Path, tmp_path: Path) -> None:
     told = yaml.safe_load(tiny.read_text())
-    told["comparisons"]["turns"]["of"] = ["own batch/turns", "control batch/turn"]
+    told["comparisons"]["turns"]["operands"] = ["own batch/turns", "control batch/turn"]
     tiny.write_text(yaml.safe_dump(told))
     what = read_reproduction(tiny)
     for arm in what.runs:
@@ -335,7 +335,7 @@ def test_a_run_that_goes_on_from_another_begins_with_its_last_weights(tiny: Path
     further = {"words": ["algo=grpo", "algo.num_samples=2", "steps=1"], "goes_on_from": "own"}
     told["runs"] = {"own": told["runs"]["own"], "further": further}
     told |= {"rows": {"ours": "own eval-2"}, "gains": {"further": ["further eval-2", "further start-2"]}}
-    told["curves"]["Rewards"]["of"] = ["own"]
+    told["curves"]["Rewards"]["runs"] = ["own"]
     del told["criticality"]
     tiny.write_text(yaml.safe_dump(told | {"expected": {}, "claims": {}, "comparisons": {}}))
     assert reproduce(str(tiny), [], seeds=1, jobs=2, folder=out, plan=False)

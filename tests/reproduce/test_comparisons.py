@@ -30,21 +30,21 @@ def runs(tmp_path: Path) -> dict[str, list[Path]]:
 
 
 def test_a_ratio_is_of_means_over_steps_and_a_mean_over_seeds(runs: dict[str, list[Path]]) -> None:
-    found = Comparison(of=("carl turns", "grpo turns"), scale=2.0).figure(runs)
+    found = Comparison(operands=("carl turns", "grpo turns"), scale=2.0).figure(runs)
     assert found.value == pytest.approx((2 * 2 / 4 + 2 * 5 / 5) / 2)
     assert found.low < found.value < found.high
 
 
 def test_a_difference_is_paired_by_seed(runs: dict[str, list[Path]]) -> None:
-    found = Comparison(of=("carl turns", "grpo turns"), kind="difference").figure(runs)
+    found = Comparison(operands=("carl turns", "grpo turns"), kind="difference").figure(runs)
     assert found.value == pytest.approx(((2 - 4) + (5 - 5)) / 2)
 
 
 def test_what_has_no_ratio_or_no_metric_is_named(runs: dict[str, list[Path]]) -> None:
     with raises_naming(MistakeError, "none turns"):
-        Comparison(of=("carl turns", "none turns")).figure(runs)
+        Comparison(operands=("carl turns", "none turns")).figure(runs)
     with raises_naming(MistakeError, "'reward'"):
-        Comparison(of=("carl reward", "grpo turns")).figure(runs)
+        Comparison(operands=("carl reward", "grpo turns")).figure(runs)
 
 
 def test_an_interval_stays_within_what_two_metrics_can_differ_by(tmp_path: Path) -> None:
@@ -55,8 +55,8 @@ def test_an_interval_stays_within_what_two_metrics_can_differ_by(tmp_path: Path)
         ]
         for name, values in (("a", (0.1, 0.9)), ("b", (0.9, 0.8)))
     }
-    shares = Comparison(of=("a success/mean", "b success/mean"), kind="difference").figure(runs)
+    shares = Comparison(operands=("a success/mean", "b success/mean"), kind="difference").figure(runs)
     assert (shares.low, shares.high) == (-1.0, 1.0)
-    assert Comparison(of=("a batch/turns", "b batch/turns")).figure(runs).low == 0.0
-    counts = Comparison(of=("a batch/turns", "b batch/turns"), kind="difference").figure(runs)
+    assert Comparison(operands=("a batch/turns", "b batch/turns")).figure(runs).low == 0.0
+    counts = Comparison(operands=("a batch/turns", "b batch/turns"), kind="difference").figure(runs)
     assert counts.low < -1 < 1 < counts.high

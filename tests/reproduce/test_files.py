@@ -22,8 +22,8 @@ WHOLE: dict[str, Any] = {
     "rows": {"first": "one eval-2", "second": "two eval-2", "third": "three eval-2"},
     "gains": {"first over second": ["one eval-2", "two eval-2"], "second over third": ["two eval-2", "three eval-2"]},
     "curves": {
-        "Rewards": {"metric": "reward/mean", "of": ["one", "three"]},
-        "Losses": {"metric": "loss", "of": ["three"]},
+        "Rewards": {"metric": "reward/mean", "runs": ["one", "three"]},
+        "Losses": {"metric": "loss", "runs": ["three"]},
     },
     "bars": {
         "Bars": {"rows": ["first", "third"], "figures": ["pass@1"]},
@@ -32,7 +32,7 @@ WHOLE: dict[str, Any] = {
     "frontiers": {
         "Calls": {"rows": ["first", "third"], "line": ["first", "third"], "across": "tool/calls", "up": "pass@1"}
     },
-    "comparisons": {"turns": {"of": ["one batch/turns", "two batch/turns"]}},
+    "comparisons": {"turns": {"operands": ["one batch/turns", "two batch/turns"]}},
     "published": {"first": {"pass@1": 0.5}, "third": {"pass@1": 0.5}},
     "expected": {
         "first": {"pass@1": [0, 1]},
@@ -42,8 +42,8 @@ WHOLE: dict[str, Any] = {
         "Losses": {"three": [0, 1]},
     },
     "claims": {
-        "a": {"of": "first over second", "figure": "pass@1", "least": 0},
-        "b": {"of": "second over third", "figure": "pass@1", "least": 0},
+        "a": {"row": "first over second", "figure": "pass@1", "least": 0},
+        "b": {"row": "second over third", "figure": "pass@1", "least": 0},
     },
 }
 LEFT: dict[str, Any] = {
@@ -52,12 +52,12 @@ LEFT: dict[str, Any] = {
     "runs": {"one": {"per_seed": True}, "two": {}},
     "rows": {"first": "one eval-2", "second": "two eval-2"},
     "gains": {"first over second": ["one eval-2", "two eval-2"]},
-    "curves": {"Rewards": {"metric": "reward/mean", "of": ["one"]}},
+    "curves": {"Rewards": {"metric": "reward/mean", "runs": ["one"]}},
     "bars": {"Bars": {"rows": ["first"], "figures": ["pass@1"]}},
     "frontiers": {"Calls": {"rows": ["first"], "line": ["first"], "across": "tool/calls", "up": "pass@1"}},
     "published": {"first": {"pass@1": 0.5}},
     "expected": {"first": {"pass@1": [0, 1]}, "turns": {"ratio": [0, 9]}, "Rewards": {"one": [0, 1]}},
-    "claims": {"a": {"of": "first over second", "figure": "pass@1", "least": 0}},
+    "claims": {"a": {"row": "first over second", "figure": "pass@1", "least": 0}},
 }
 
 
@@ -127,7 +127,7 @@ def test_a_file_with_a_paper_refers_to_its_tables_and_claims(tmp_path: Path) -> 
         ({"published": {"ours": {"pass@1": 0.5}}}, ("published.ours",)),
         ({"claims": ["Tool-RLOO flies"]}, ("claims", "Tool-RLOO flies")),
         ({"claims": ["Tool-RLOO raises the reward by .037"]}, ("claims", "tool_rloo", "wrong")),
-        ({"claims": {"a": {"of": "ours", "figure": "pass@1", "least": 0}}}, ("claims",)),
+        ({"claims": {"a": {"row": "ours", "figure": "pass@1", "least": 0}}}, ("claims",)),
         ({"marks": {"ours": {"pass@4": "added"}}}, ("marks", "'pass@4'")),
         ({"marks": {"other": {"pass@1": "added"}}}, ("marks", "other")),
     ):

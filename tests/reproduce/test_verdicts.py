@@ -90,9 +90,9 @@ def answer(claim: Claim, low: float, high: float, sentence: str = "") -> Answer:
 
 
 def test_tables_show_the_mark_the_reason_and_the_note_beside_the_verdict() -> None:
-    young = Claim(of="a", figure="reward", least=0, added_after_results=True, note="one seed")
-    moved = Claim(of="a", figure="reward", least=2, changed_after_results="[0, 1]")
-    blind = Claim(of="a", figure="reward", least=0, untestable="ceiling: 1.0 before")
+    young = Claim(row="a", figure="reward", least=0, added_after_results=True, note="one seed")
+    moved = Claim(row="a", figure="reward", least=2, changed_after_results="[0, 1]")
+    blind = Claim(row="a", figure="reward", least=0, untestable="ceiling: 1.0 before")
     answers = [answer(young, 0.4, 0.6, "A"), answer(moved, 0.4, 0.6, "B"), answer(blind, 0.4, 0.6, "C")]
     rows = claims_table(answers).rows
     assert [row[3] for row in rows] == ["supported", "contradicted", "not testable here"]

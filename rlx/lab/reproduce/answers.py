@@ -55,7 +55,7 @@ class Answer:
     @property
     def means(self) -> str:
         """Return the claim in words of the reproduction."""
-        return f"{self.column.title} of {self.claim.of} {self.bounds}"
+        return f"{self.column.title} of {self.claim.row} {self.bounds}"
 
     @property
     def remark(self) -> str:
@@ -83,7 +83,7 @@ def bands_of(reproduction: Reproduction) -> list[Claim]:
     marks = [reproduction.marks.get(name, {}).get(stat, "") for name, stat, _, _ in bands]
     return [
         Claim(
-            of=name,
+            row=name,
             figure=stat,
             least=low,
             most=high,
@@ -96,7 +96,7 @@ def bands_of(reproduction: Reproduction) -> list[Claim]:
 
 def answer_to(reproduction: Reproduction, claim: Claim, sentence: str, figures: Figures) -> Answer:
     """Return the answer to one claim or band; its interval is over seeds, or has no ends."""
-    measured = figure_of(claim.of, claim.figure, figures.get(claim.of, {})).measured
+    measured = figure_of(claim.row, claim.figure, figures.get(claim.row, {})).measured
     return Answer(sentence=sentence, claim=claim, column=column_of(reproduction, claim.figure), measured=measured)
 
 
@@ -118,7 +118,7 @@ def expected_table(answers: Sequence[Answer]) -> Table:
     """Return what was measured beside the bands."""
     rows = tuple(
         (
-            answer.claim.of,
+            answer.claim.row,
             answer.column.title,
             answer.cell,
             number_cell(answer.claim.least, answer.column),

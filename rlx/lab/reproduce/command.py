@@ -146,7 +146,7 @@ def check_report(file: Path, reproduction: Reproduction, runs: Mapping[str, Run]
         columns = [*filter(has_column, figures)]
         for origin, stats, valid_stats in (
             ("expected", reproduction.expected.get(name, ()), figures),
-            ("claims", [claim.figure for claim in reproduction.claims.values() if claim.of == name], figures),
+            ("claims", [claim.figure for claim in reproduction.claims.values() if claim.row == name], figures),
             ("published", printed_stats(reproduction, name, columns), columns),
         ):
             for stat in (stat for stat in stats if not is_among(stat, valid_stats)):

@@ -36,7 +36,7 @@ PLAIN = Column(stat="", title="", digits=3)
 class Comparison:
     """Two metrics of two runs, each as `RUN METRIC`."""
 
-    of: tuple[str, str]
+    operands: tuple[str, str]
     kind: Kind = "ratio"
     scale: float = 1.0
     """Factor of the first."""
@@ -45,18 +45,19 @@ class Comparison:
         within(-LARGEST, LARGEST, scale=self.scale)
         if self.kind not in get_args(Kind):
             refuse("kind", one_line(self.kind, 60), f"one of {', '.join(get_args(Kind))}")
-        for operand in self.of:
+        for operand in self.operands:
             if len(operand.split(" ")) != 2:
-                refuse("of", one_line(operand, 60), "a run and a metric, such as `carl batch/turns`")
+                refuse("operands", one_line(operand, 60), "a run and a metric, such as `carl batch/turns`")
 
     @property
     def runs(self) -> tuple[str, ...]:
         """Return the names of the runs."""
-        return tuple(operand.split(" ")[0] for operand in self.of)
+        return tuple(operand.split(" ")[0] for operand in self.operands)
 
     def figure(self, runs: Mapping[str, Sequence[Path]]) -> Estimate:
         """Return the comparison over the seeds."""
-        ours, theirs = (means_of(runs[name], metric) for name, metric in (operand.split(" ") for operand in self.of))
+        names = (operand.split(" ") for operand in self.operands)
+        ours, theirs = (means_of(runs[name], metric) for name, metric in names)
         num = min(len(ours), len(theirs))
         interval = mean_interval(mean_of([self.value(*both) for both in zip(ours[:num], theirs[:num], strict=True)]))
         return cut(interval, *self.possible)
@@ -64,7 +65,7 @@ class Comparison:
     @property
     def possible(self) -> tuple[float, float]:
         """Return the least and the largest possible value."""
-        (least, most), (least_other, most_other) = (possible_values(operand.split(" ")[1]) for operand in self.of)
+        (least, most), (least_other, most_other) = (possible_values(operand.split(" ")[1]) for operand in self.operands)
         if self.kind == "ratio":
             return (0.0, inf) if min(least, least_other, self.scale) >= 0 else (-inf, inf)
         ends = sorted((self.scale * least, self.scale * most)) if self.scale else [0.0, 0.0]
@@ -75,7 +76,7 @@ class Comparison:
         if self.kind == "difference":
             return self.scale * ours - theirs
         if not theirs:
-            raise MistakeError(f"{one_line(self.of[1], 60)}: its mean is 0, so nothing has a ratio to it")
+            raise MistakeError(f"{one_line(self.operands[1], 60)}: its mean is 0, so nothing has a ratio to it")
         return self.scale * ours / theirs
 
 
@@ -89,7 +90,7 @@ def comparison_table(comparisons: Mapping[str, Comparison], figures: Mapping[str
     rows = tuple(
         (
             name,
-            *comparison.of,
+            *comparison.operands,
             f"{comparison.scale:g}",
             comparison.kind,
             estimate_cell(figures[name][f"eval/{comparison.kind}"], PLAIN),
@@ -100,4 +101,4 @@ def comparison_table(comparisons: Mapping[str, Comparison], figures: Mapping[str
     return Table(title="Means over all steps [95% interval over seeds]", header=header, rows=rows)
 
 
-COMPARISON = made(Comparison, of=both(STRING, STRING), kind=STRING.unless("ratio"), scale=NUMBER.unless(1.0))
+COMPARISON = made(Comparison, operands=both(STRING, STRING), kind=STRING.unless("ratio"), scale=NUMBER.unless(1.0))

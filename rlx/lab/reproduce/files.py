@@ -95,9 +95,9 @@ def leave_out(reproduction: Reproduction, arms: Sequence[str]) -> Reproduction:
         name: pair for name, pair in reproduction.gains.items() if all(place.split(" ")[0] in runs for place in pair)
     }
     curves = {
-        title: replace(curve, of=select(curve.of, runs))
+        title: replace(curve, runs=select(curve.runs, runs))
         for title, curve in reproduction.curves.items()
-        if select(curve.of, runs)
+        if select(curve.runs, runs)
     }
     ends = {
         title: {run: reproduction.expected[title][run] for run in reproduction.expected.get(title, ()) if run in runs}
@@ -123,7 +123,7 @@ def leave_out(reproduction: Reproduction, arms: Sequence[str]) -> Reproduction:
         published={name: figures for name, figures in reproduction.published.items() if name in rows},
         expected=expected,
         marks={name: marks for name, marks in reproduction.marks.items() if name in expected},
-        claims={sentence: claim for sentence, claim in reproduction.claims.items() if claim.of in names},
+        claims={sentence: claim for sentence, claim in reproduction.claims.items() if claim.row in names},
     )
 
 

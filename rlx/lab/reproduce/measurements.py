@@ -73,16 +73,16 @@ class Findings:
 def check_measured(file: Path, reproduction: Reproduction, runs: Mapping[str, Run]) -> None:
     """Refuse what cannot be measured, and expected or claimed figures that it will not have."""
     check_study(reproduction, runs)
-    stats_by_row = {credit_row(name): STATS for name in (reproduction.credit.of if reproduction.credit else ())}
+    stats_by_row = {credit_row(name): STATS for name in (reproduction.credit.runs if reproduction.credit else ())}
     stats_by_row |= {name: (comparison.kind,) for name, comparison in reproduction.comparisons.items()}
     stats_by_row |= {
         criticality_row(policy): tuple(FIGURES)
-        for policy in (reproduction.criticality.of if reproduction.criticality else ())
+        for policy in (reproduction.criticality.policies if reproduction.criticality else ())
     }
     for name, stats in stats_by_row.items():
         requested = [
             *reproduction.expected.get(name, ()),
-            *(claim.figure for claim in reproduction.claims.values() if claim.of == name),
+            *(claim.figure for claim in reproduction.claims.values() if claim.row == name),
         ]
         for stat in (stat for stat in requested if stat not in stats):
             raise ReproductionError(f"{file}: {name}: there is no figure {stat!r:.60}{near(stat, stats)}")
@@ -126,7 +126,7 @@ def measured_policies(reproduction: Reproduction, runs: Runs, folder: Path, say:
     """Measure the criticality of turns, and draw it."""
     if reproduction.criticality is None:
         return Findings()
-    say(f"criticality of {', '.join(reproduction.criticality.of)}: {reproduction.criticality.tasks} tasks each")
+    say(f"criticality of {', '.join(reproduction.criticality.policies)}: {reproduction.criticality.tasks} tasks each")
     states = policy_states(reproduction.criticality, runs, folder)
     figures = policy_figures(reproduction.criticality, states)
     write_aside(
@@ -157,7 +157,7 @@ def check_study(reproduction: Reproduction, runs: Mapping[str, Run]) -> None:
     """Refuse runs that the laboratory cannot measure, and expected figures that it does not have."""
     if reproduction.credit is None:
         return
-    for name in reproduction.credit.of:
+    for name in reproduction.credit.runs:
         refuse_environment(runs[name].env)
         refuse_algorithm(runs[name].algo)
         for stat in (stat for stat in reproduction.expected.get(credit_row(name), ()) if stat not in STATS):
@@ -167,7 +167,7 @@ def check_study(reproduction: Reproduction, runs: Mapping[str, Run]) -> None:
 def study_reports(study: Study, runs: Mapping[str, Run], folder: Path, say: Say) -> dict[str, Report]:
     """Measure the algorithms of a reproduction's runs, with seed 0; each report is kept in a file of the folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    return {name: study_report(study, name, runs[name], folder / f"{name}.json", say) for name in study.of}
+    return {name: study_report(study, name, runs[name], folder / f"{name}.json", say) for name in study.runs}
 
 
 def study_report(study: Study, name: str, run: Run, file: Path, say: Say) -> Report:
@@ -211,7 +211,7 @@ def named_figures(reports: Mapping[str, Report]) -> dict[str, dict[str, Estimate
 def policy_states(policies: Policies, runs: Runs, folder: Path) -> dict[str, list[State]]:
     """Measure the policies of a reproduction, all seeds of a run together; the first policy of a run for seed 0."""
     inspection, states_by_policy = policies.inspection, {}
-    for policy in policies.of:
+    for policy in policies.policies:
         name, phase = policy.split(" ")
         seeds = runs[name][:1] if phase == "start" else runs[name]
         states_by_policy[policy] = [

@@ -57,7 +57,7 @@ CURVES = "curves.svg"
 def curve_lines(reproduction: Reproduction, runs: Runs) -> dict[str, dict[str, Line]]:
     """Return the line of each run, for each curve."""
     lines_by_curve = {
-        title: {name: line_of(runs[name], curve.metric, curve.window) for name in curve.of}
+        title: {name: line_of(runs[name], curve.metric, curve.window) for name in curve.runs}
         for title, curve in reproduction.curves.items()
     }
     for title, lines in lines_by_curve.items():
@@ -73,7 +73,7 @@ def spent_table(reproduction: Reproduction, lines: Mapping[str, Mapping[str, Lin
         (f"{title} {curve.reach:g}", name, *(until(lines[title][name], curve.reach, by) for by in get_args(By)))
         for title, curve in reproduction.curves.items()
         if curve.reach is not None
-        for name in curve.of
+        for name in curve.runs
     ]
     header = ("curve", "run", *get_args(By))
     return Table(title="Spent until it is reached, by seed", header=header, rows=tuple(rows))

@@ -10,14 +10,14 @@ ks: values of k for which pass@k is reported
 rows: by name, a run and one of its evaluations (`tool_rloo eval-8`: eight rounds; `random`: the floor); with several
       seeds the mean
 gains: by name, two such: the first less the second, problem by problem
-curves: by title, a metric of each step and the runs whose curves are drawn beside each other; `by` steps, episodes or
+curves: by title, a `metric` of each step and the `runs` whose curves are drawn together; `by` steps, episodes or
       tokens; with `reach`, the amount that each run spent until it was there; with `at`, the value at that amount and
       not at the end (curves.svg)
-credit: runs `of` whose algorithms the laboratory measures (rlx/lab/laboratory.py), with `tokens` for each of them,
+credit: `runs` whose algorithms the laboratory measures (rlx/lab/laboratory.py), with `tokens` for each of them,
       `tasks` and a `budget` of tokens; `credit of RUN` has the figures `turn/bias`, `token/bias`, …, `gradient`
-comparisons: by name, `RUN METRIC` and `RUN METRIC`, means over all steps. `kind` chooses their ratio or their
+comparisons: by name, two `operands` such as `RUN METRIC`, means over all steps. `kind` chooses their ratio or their
       difference; `scale` multiplies the first mean
-criticality: policies `of` runs (`grpo start`, `carl eval`), measured on `tasks` with `draws` in each state
+criticality: `policies` of runs (`grpo start`, `carl eval`), measured on `tasks` with `draws` in each state
       (rlx/lab/criticality.py); `criticality of grpo start` has the figures `flat`, `critical`, …
 pass_curves: by title, pass@k against k for some `rows`, of all tasks or of a `part` of a mixture (pass_curves.svg)
 bars: by title, some `figures` of some `rows`, a bar each (bars.svg)
@@ -31,7 +31,7 @@ published: by row, rows of the paper's tables (`Table 2: Tool-RLOO`), several wh
 expected: by row, gain, comparison or measured policy, the least and the largest value of a figure; by curve, those of
       the end of each run
 marks: by name and figure of `expected`, for a band that was set after results: `added`, or the band before
-claims: sentences of the registry. Without `paper`: sentences with the meaning of each here, the `figure` `of` a row or
+claims: sentences of the registry. Without `paper`: sentences with the meaning of each here, the `figure` of a `row` or
       gain being at `least` or at `most` a number
 
 A panel has up to ten rows. Pictures need matplotlib. All figures have the names of rlx/evaluation/figures.py.
@@ -117,11 +117,11 @@ class Reproduction:
         named = [(name, other) for name, arm in self.runs.items() for other in arm.waits_for]
         mentions = [(row, entry.split(" ")[0]) for row, entry in self.rows.items()]
         mentions += [(gain, entry.split(" ")[0]) for gain, both in self.gains.items() for entry in both]
-        mentions += [(curve, name) for curve, spec in self.curves.items() for name in spec.of]
-        mentions += [("credit", name) for name in (self.credit.of if self.credit else ())]
+        mentions += [(curve, name) for curve, spec in self.curves.items() for name in spec.runs]
+        mentions += [("credit", name) for name in (self.credit.runs if self.credit else ())]
         mentions += [(comparison, name) for comparison, spec in self.comparisons.items() for name in spec.runs]
         mentions += [
-            ("criticality", policy.split(" ")[0]) for policy in (self.criticality.of if self.criticality else ())
+            ("criticality", policy.split(" ")[0]) for policy in (self.criticality.policies if self.criticality else ())
         ]
         for place, name in (*named, *mentions):
             if name not in self.runs:
@@ -144,12 +144,13 @@ class Reproduction:
         for name in (name for name in self.expected if name not in names):
             raise ValueError(f"{name}: there is no such row, gain or curve{near(name, names)}")
         for sentence, claim in self.claims.items():
-            if claim.of not in (*self.rows, *self.gains, *self.measured):
-                where = f"{one_line(sentence, 60)}: of={claim.of:.60}"
-                raise ValueError(f"{where}: there is no such row or gain{near(claim.of, names)}")
+            if claim.row not in (*self.rows, *self.gains, *self.measured):
+                where = f"{one_line(sentence, 60)}: row={claim.row:.60}"
+                raise ValueError(f"{where}: there is no such row or gain{near(claim.row, names)}")
         for title, curve in self.curves.items():
-            for name in (name for name in self.expected.get(title, ()) if name not in curve.of):
-                raise ValueError(f"{title}: expected names {name!r}, which is none of its runs: {', '.join(curve.of)}")
+            for name in (name for name in self.expected.get(title, ()) if name not in curve.runs):
+                names = ", ".join(curve.runs)
+                raise ValueError(f"{title}: expected names {name!r}, which is none of its runs: {names}")
         for figures in self.published.values():
             for stat, values in figures.items():
                 for value in values:
@@ -171,9 +172,11 @@ class Reproduction:
     @property
     def metrics(self) -> list[tuple[str, str, str]]:
         """Return what its curves and comparisons need: the title, a run, and a metric of its steps."""
-        curves = [(title, arm, curve.metric) for title, curve in self.curves.items() for arm in curve.of]
+        curves = [(title, arm, curve.metric) for title, curve in self.curves.items() for arm in curve.runs]
         pairs = [
-            (name, operand.split(" ")) for name, comparison in self.comparisons.items() for operand in comparison.of
+            (name, operand.split(" "))
+            for name, comparison in self.comparisons.items()
+            for operand in comparison.operands
         ]
         return [*curves, *((name, arm, metric) for name, (arm, metric) in pairs)]
 

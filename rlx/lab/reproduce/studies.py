@@ -14,7 +14,7 @@ from rlx.runs.form import FLAG, NATURAL, NUMBER, STRING, made, many
 class Study:
     """Runs whose algorithms are measured in the laboratory."""
 
-    of: tuple[str, ...]
+    runs: tuple[str, ...]
     tokens: int = 100_000
     tasks: int = 16
     budget: int = 1000
@@ -23,13 +23,13 @@ class Study:
         within(1, LARGEST, tokens=self.tokens)
         within(2, 1000, tasks=self.tasks)
         within(1, MANY, budget=self.budget)
-        if not self.of:
-            raise ValueError("of: expected at least one run")
+        if not self.runs:
+            raise ValueError("runs: expected at least one run")
 
     @property
     def rows(self) -> tuple[str, ...]:
         """Return the names that `expected` has for them."""
-        return tuple(map(credit_row, self.of))
+        return tuple(map(credit_row, self.runs))
 
 
 def credit_row(run: str) -> str:
@@ -40,14 +40,14 @@ def credit_row(run: str) -> str:
 class Policies:
     """Policies whose turns are measured: of each run the one it began with (`RUN start`) or the last (`RUN eval`)."""
 
-    of: tuple[str, ...]
+    policies: tuple[str, ...]
     tasks: int = 60
     draws: int = 8
 
     def __post_init__(self) -> None:
         _ = self.inspection
-        if not self.of or any(policy.split(" ")[1:] not in (["start"], ["eval"]) for policy in self.of):
-            raise ValueError("of: expected at least one policy, such as `carl start` or `carl eval`")
+        if not self.policies or any(policy.split(" ")[1:] not in (["start"], ["eval"]) for policy in self.policies):
+            raise ValueError("policies: expected at least one policy, such as `carl start` or `carl eval`")
 
     @property
     def inspection(self) -> Inspection:
@@ -57,7 +57,7 @@ class Policies:
     @property
     def rows(self) -> tuple[str, ...]:
         """Return the names that `expected` has for them."""
-        return tuple(map(criticality_row, self.of))
+        return tuple(map(criticality_row, self.policies))
 
 
 def criticality_row(policy: str) -> str:
@@ -68,7 +68,7 @@ def criticality_row(policy: str) -> str:
 class Claim:
     """Meaning of a sentence of the source: a figure of a row or gain lies within bounds."""
 
-    of: str
+    row: str
     figure: str
     least: float = -math.inf
     most: float = math.inf
@@ -98,12 +98,12 @@ class Claim:
 
 
 STUDY = made(
-    Study, of=many(STRING), tokens=NATURAL.unless(100_000), tasks=NATURAL.unless(16), budget=NATURAL.unless(1000)
+    Study, runs=many(STRING), tokens=NATURAL.unless(100_000), tasks=NATURAL.unless(16), budget=NATURAL.unless(1000)
 )
-POLICIES = made(Policies, of=many(STRING), tasks=NATURAL.unless(60), draws=NATURAL.unless(8))
+POLICIES = made(Policies, policies=many(STRING), tasks=NATURAL.unless(60), draws=NATURAL.unless(8))
 CLAIM = made(
     Claim,
-    of=STRING,
+    row=STRING,
     figure=STRING,
     least=NUMBER.unless(-math.inf),
     most=NUMBER.unless(math.inf),

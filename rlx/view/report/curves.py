@@ -51,7 +51,7 @@ class Curve:
 
     metric: str
     """Name in metrics.jsonl."""
-    of: tuple[str, ...]
+    runs: tuple[str, ...]
     """Runs, by name."""
     window: int = 10
     """Values that a point is the mean of, its own and those before it."""
@@ -66,8 +66,8 @@ class Curve:
         within(1, MANY, window=self.window)
         within(-LARGEST, LARGEST, reach=self.reach)
         within(1, LARGEST, at=self.at)
-        if not self.of:
-            raise ValueError("of: expected at least one run")
+        if not self.runs:
+            raise ValueError("runs: expected at least one run")
         if self.by not in get_args(By):
             refuse("by", one_line(self.by, 60), f"one of {', '.join(get_args(By))}")
 
@@ -75,7 +75,7 @@ class Curve:
 CURVE = made(
     Curve,
     metric=STRING,
-    of=many(STRING),
+    runs=many(STRING),
     window=NATURAL.unless(10),
     by=STRING.unless("step"),
     reach=NUMBER.unless(None),
