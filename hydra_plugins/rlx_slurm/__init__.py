@@ -22,7 +22,7 @@ except ImportError:  # without the extra `slurm` the launcher is listed, and ref
 
 
 class SlurmLauncher(Base):  # type: ignore[misc, valid-type]
-    """Submits one job, or one array, and reports what came of it."""
+    """Launcher that submits one job or one array, and reports the results."""
 
     def __init__(self, **params: Any) -> None:
         self.params = {k: OmegaConf.to_container(v, resolve=True) if OmegaConf.is_config(v) else v
@@ -46,10 +46,10 @@ class SlurmLauncher(Base):  # type: ignore[misc, valid-type]
             return done
         except (Unwind, Exception) as caught:
             error = caught.error if isinstance(caught, Unwind) else caught
-            told = one_line_of(error) if isinstance(error, Exception) else None
-            if told is None:
+            message = one_line_of(error) if isinstance(error, Exception) else None
+            if message is None:
                 raise error from None
-            sys.exit(fail(told, getattr(error, "exit_code", 1)))
+            sys.exit(fail(message, getattr(error, "exit_code", 1)))
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         from rlx.base.console import Screen
@@ -72,7 +72,7 @@ class SlurmLauncher(Base):  # type: ignore[misc, valid-type]
         return [load() for load in results]
 
     def _compose(self, overrides: Sequence[str], num: int) -> DictConfig:
-        """The configuration of one job, as Hydra will compose it there."""
+        """Compose the configuration of one job as Hydra does inside the job."""
         config = self.hydra_context.config_loader.load_sweep_config(self.config, list(overrides))
         with open_dict(config.hydra.job) as job:
             job.num, job.id = num, f"job_id_for_{num}"

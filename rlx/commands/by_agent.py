@@ -30,6 +30,6 @@ def describe_end(turns: Sequence[Turn], success: bool, how: str, counts: str) ->
     return textwrap.fill(f"{describe_results(results)}{how}; {counts}", 80)
 
 
-def name_of(what: str, agent: str) -> str:
+def name_of(label: str, agent: str) -> str:
     """Return `turn 3 of anna`, or `turn 3` where there is one agent, which has no name."""
-    return what + (f" of {one_line(agent, 30)}" if agent else "")
+    return label + (f" of {one_line(agent, 30)}" if agent else "")

@@ -48,16 +48,16 @@ class Entry:
 
     @property
     def description(self) -> str:
-        """Describe it, with what its configuration says where it has one."""
+        """Return the kind of the entry, with the stage of a warm start that has a configuration."""
         kind = KINDS[self.kind]
-        return f"{kind}: {told}" if (told := stage_of(self.folder)) else kind
+        return f"{kind}: {stage}" if (stage := stage_of(self.folder)) else kind
 
 
 def read_cache(folder: Path | None = None) -> list[Entry]:
     """Return the cache's entries, the one written last first."""
     place = folder or cache_folder()
-    found = [entry_of(path, kind) for kind in KINDS for path in entries_in(place / kind, kind)]
-    return sorted(found, key=lambda entry: -entry.used)
+    entries = [entry_of(path, kind) for kind in KINDS for path in entries_in(place / kind, kind)]
+    return sorted(entries, key=lambda entry: -entry.used)
 
 
 def entries_in(place: Path, kind: str) -> Iterator[Path]:
@@ -69,8 +69,8 @@ def entries_in(place: Path, kind: str) -> Iterator[Path]:
 
 
 def entry_of(folder: Path, kind: str) -> Entry:
-    stats = [found for path in (folder, *folder.rglob("*")) if (found := stat_of(path)) is not None]
-    num_bytes = sum(found.st_size for found in stats if stat.S_ISREG(found.st_mode))
+    stats = [file_stat for path in (folder, *folder.rglob("*")) if (file_stat := stat_of(path)) is not None]
+    num_bytes = sum(file_stat.st_size for file_stat in stats if stat.S_ISREG(file_stat.st_mode))
     return Entry(folder=folder, kind=kind, num_bytes=num_bytes, used=max((s.st_mtime for s in stats), default=0.0))
 
 
@@ -93,7 +93,7 @@ def stage_of(folder: Path) -> str:
 
 
 def cache_table(entries: Sequence[Entry], folder: Path) -> Table:
-    """Return a row per entry: what it is, its size, when it was written, its name."""
+    """Return a row per entry: description, size, time of the last write, name."""
     rows = [
         (e.description, megabytes(e.num_bytes), f"{datetime.fromtimestamp(e.used):%Y-%m-%d %H:%M}", e.folder.name)
         for e in entries
@@ -114,20 +114,20 @@ def older_than(entries: Sequence[Entry], days: float) -> list[Entry]:
 
 def clear(entries: Sequence[Entry]) -> tuple[list[Entry], list[str]]:
     """Remove these entries; return those that are gone, and why others stay."""
-    gone, kept = [], []
+    gone, refusals = [], []
     for entry in entries:
         try:
             remove(entry.folder)
             gone.append(entry)
         except HeldError as error:
-            kept.append(f"{entry.folder} is in use by {error}")
+            refusals.append(f"{entry.folder} is in use by {error}")
         except OSError as error:
-            kept.append(f"{entry.folder}: {error.strerror}")
-    return gone, kept
+            refusals.append(f"{entry.folder}: {error.strerror}")
+    return gone, refusals
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder in which no run is at work. It is renamed first, so that none finds half of it."""
+    """Remove a folder in which no run is at work. Rename the folder first, so that no process reads half an entry."""
     aside = folder.with_name(f".{folder.name}.gone")
     if (folder / LOCK).exists():
         with hold(folder / LOCK):

@@ -40,8 +40,11 @@ def trace(env: Environment, protocol: Dialect, task: Task, seed: int) -> Row:
         _, moves = demonstration(env, protocol, task, seed)
     except ValueError as error:
         return {"prompt": prompt, "turns": [], "error": str(error)}
-    turns = [row_of_turn(shown.text, shown.step.observation, shown.move.action, protocol) for shown in moves]
-    reward = sum(shown.step.reward - cost_of(env, shown.step.tool) for shown in moves)
+    turns = [
+        row_of_turn(played_move.text, played_move.step.observation, played_move.move.action, protocol)
+        for played_move in moves
+    ]
+    reward = sum(played_move.step.reward - cost_of(env, played_move.step.tool) for played_move in moves)
     return {
         "prompt": prompt,
         "turns": turns,
@@ -54,7 +57,7 @@ NOT_SAMPLED = Completion(token_ids=(), logprobs=(), stop="stop")
 
 
 def traces(env: Environment, protocol: Dialect, task: Task, seed: int) -> list[Row]:
-    """The same of several agents: each one's own episode, as the learner sees it (rlx.environment.agents)."""
+    """Return a row for each of several agents: the agent's episode as the learner sees it (rlx.environment.agents)."""
     prompts = {agent: protocol.open(brief(env, task, agent)) for agent in env.agents}
     try:
         opening, moves = demonstration(env, protocol, task, seed)
@@ -62,10 +65,10 @@ def traces(env: Environment, protocol: Dialect, task: Task, seed: int) -> list[R
         return [
             {"agent": agent, "prompt": prompt, "turns": [], "error": str(error)} for agent, prompt in prompts.items()
         ]
-    actors = [opening.next_agent, *(shown.step.next_agent for shown in moves)]
+    actors = [opening.next_agent, *(played_move.step.next_agent for played_move in moves)]
     turns = [
-        turn_of(env, NOT_SAMPLED, shown.move.action, shown.step, luck=0, agent=agent)
-        for agent, shown in zip(actors, moves)
+        turn_of(env, NOT_SAMPLED, played_move.move.action, played_move.step, luck=0, agent=agent)
+        for agent, played_move in zip(actors, moves)
     ]
     success = bool(moves and moves[-1].step.success)
     episode = Trajectory(
@@ -77,16 +80,16 @@ def traces(env: Environment, protocol: Dialect, task: Task, seed: int) -> list[R
 def trace_of_agent(
     env: Environment, protocol: Dialect, agent: str, episode: Trajectory, moves: Sequence[PlayedMove]
 ) -> Row:
-    own, places = episode_of_agent(agent, episode), [place for place, _ in spans(agent, episode.turns)]
+    agent_episode, places = episode_of_agent(agent, episode), [place for place, _ in spans(agent, episode.turns)]
     return {
         "agent": agent,
-        "prompt": first_prompt(protocol, brief(env, episode.task, agent), own.opening),
+        "prompt": first_prompt(protocol, brief(env, episode.task, agent), agent_episode.opening),
         "turns": [
             row_of_turn(moves[place].text, turn.observation, turn.action, protocol)
-            for place, turn in zip(places, own.turns)
+            for place, turn in zip(places, agent_episode.turns)
         ],
-        "reward": round(own.reward, 6),
-        "success": own.success,
+        "reward": round(agent_episode.reward, 6),
+        "success": agent_episode.success,
     }
 
 
@@ -98,8 +101,8 @@ def show_row(row: Row) -> str:
     """One row for a person."""
     text = "".join(turn["text"] + turn["observation"] for turn in row["turns"])
     end = f"no demonstration: {row['error']}" if "error" in row else f"reward {row['reward']}, success {row['success']}"
-    who = f" {row['agent']}" if "agent" in row else ""
-    return f"--- {row['id']}{who}\n{row['prompt']}{text}\n[{end}]"
+    agent_label = f" {row['agent']}" if "agent" in row else ""
+    return f"--- {row['id']}{agent_label}\n{row['prompt']}{text}\n[{end}]"
 
 
 def write_rows(rows: Iterable[Row], path: Path) -> int:

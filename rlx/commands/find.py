@@ -27,7 +27,7 @@ FOREIGN = "it is not as a run wrote it"
 
 
 class ShowError(MistakeError):
-    """There is no such episode; the message is one line that says what there is."""
+    """Error for an episode that does not exist; the message is one line with the available episodes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class Wanted:
         task = None if self.task is None else short_name(self.task)
         wanted = ((task, line.task), (self.sample, line.sample), (self.success, line.success))
         is_said = self.reply is None or self.reply.removeprefix("reply/") in line.replies
-        return is_said and all(asked is None or asked == found for asked, found in wanted)
+        return is_said and all(choice is None or choice == value for choice, value in wanted)
 
 
 def read_line(file: Path, number: int) -> StoredLine:
@@ -85,15 +85,15 @@ def read_line(file: Path, number: int) -> StoredLine:
         raise StoreError(f"{file}:{number}: {FOREIGN}") from None
 
 
-def find_file(folder: Path, what: str = "") -> Path:
+def find_file(folder: Path, label: str = "") -> Path:
     """`12` or `step-000012` for a training step, `eval` or `start` for an evaluation; the last there is if not said."""
     files = stored_files(folder)
-    name = f"{STEP}{what.lstrip('0'):0>6}" if what.isascii() and what.isdigit() else what
-    found = [file for file in files if file.stem == name] or [file for file in files if file.stem.startswith(name)]
-    preferred = [file for file in found if what or not file.stem.startswith(("start", "untrained"))]
-    if not found:
-        raise ShowError(f"{folder} has no episodes of {what!r}; there is {', '.join(file.stem for file in files)}")
-    return (preferred or found)[-1 if not what else 0]
+    name = f"{STEP}{label.lstrip('0'):0>6}" if label.isascii() and label.isdigit() else label
+    matches = [file for file in files if file.stem == name] or [file for file in files if file.stem.startswith(name)]
+    preferred = [file for file in matches if label or not file.stem.startswith(("start", "untrained"))]
+    if not matches:
+        raise ShowError(f"{folder} has no episodes of {label!r}; there is {', '.join(file.stem for file in files)}")
+    return (preferred or matches)[-1 if not label else 0]
 
 
 def scan(file: Path, wanted: Wanted) -> Iterator[StoredLine]:
@@ -128,27 +128,27 @@ def line_of_row(row: Row, head: Head) -> StoredLine:
 
 def glance(raw: bytes, number: int, measured: Measured = UNKNOWN) -> StoredLine:
     """Return what a line may be chosen by, without reading its tokens' columns."""
-    found = json.loads(raw)["trajectory"]
-    success, turns = bool(found["success"]), [stored_earned(turn) for turn in found["turns"]]
+    trajectory = json.loads(raw)["trajectory"]
+    success, turns = bool(trajectory["success"]), [stored_earned(turn) for turn in trajectory["turns"]]
     results = results_of_agents(turns, success)
     reward = sum(turn.reward for turn in turns)
     if not is_one(results):
-        agent = measured.of(str(found["task"].get("env", "")), results)
+        agent = measured.of(str(trajectory["task"].get("env", "")), results)
         results.sort(key=lambda result: result.agent != agent)
         reward, success = results[0].reward, results[0].success
     return StoredLine(
         number=number,
         raw=raw,
-        task=short_name(str(found["task"]["id"])),
-        sample=int(found["sample"]),
+        task=short_name(str(trajectory["task"]["id"])),
+        sample=int(trajectory["sample"]),
         success=success,
-        status=str(found["status"]),
+        status=str(trajectory["status"]),
         reward=reward,
-        num_turns=len(found["turns"]),
-        parent=int(found["fork"]["parent"]) if "fork" in found else None,
+        num_turns=len(trajectory["turns"]),
+        parent=int(trajectory["fork"]["parent"]) if "fork" in trajectory else None,
         replies=frozenset(
             name.rpartition("/")[2]
-            for turn in found["turns"]
+            for turn in trajectory["turns"]
             for name, value in turn.get("reply", {}).items()
             if value > 0
         ),
@@ -159,12 +159,12 @@ def glance(raw: bytes, number: int, measured: Measured = UNKNOWN) -> StoredLine:
 def pick(file: Path, wanted: Wanted, *, index: int = 1, by: str = "") -> StoredLine:
     """The `index`-th of the chosen episodes; or the `best` or `worst` by reward, the first of equals."""
     if by:
-        found = extreme(scan(file, wanted), sign=1 if by == "best" else -1)
+        chosen_line = extreme(scan(file, wanted), sign=1 if by == "best" else -1)
     else:
-        found = next((line for place, line in enumerate(scan(file, wanted), start=1) if place == index), None)
-    if found is None:
+        chosen_line = next((line for place, line in enumerate(scan(file, wanted), start=1) if place == index), None)
+    if chosen_line is None:
         raise ShowError(f"{file.name} has no such episode: `--list` shows those it has")
-    return found if found.raw else read_line(file, found.number)
+    return chosen_line if chosen_line.raw else read_line(file, chosen_line.number)
 
 
 def extreme(lines: Iterable[StoredLine], sign: int) -> StoredLine | None:

@@ -1,4 +1,4 @@
-"""Commands that read many runs: their states, their gains, and their metrics as CSV."""
+"""Commands that read many runs: states, gains, and metrics as CSV."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def watch_runs(folder: Path, interval: float | None) -> None:
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does: the terminal gets its cursor back
     console = ResultConsole()
-    watch(Watcher(folder), console, every=interval or (2.0 if console.is_terminal else 10.0))
+    watch(Watcher(folder), console, interval=interval or (2.0 if console.is_terminal else 10.0))
 
 
 @follow_commands.command(rich_help_panel=AFTER)
@@ -79,8 +79,8 @@ def compare(
     """Compare a run with another, or with its own start, by problem; or the runs of a sweep.
 
     Both are shown with the gain and 95% intervals. A folder of runs that differ in their seeds alone stands for their
-    mean. With one folder: the run over its start and over the untrained model. With --table: what varied in a sweep,
-    and what came of it; --json has every run with all its figures.
+    mean. With one folder: the run over its start and over the untrained model. With --table: the settings that vary
+    in a sweep, and their results; --json has every run with all its figures.
     """
     from rlx.commands.output import show_json, show_tables
 
@@ -93,11 +93,11 @@ def compare(
     if as_json:
         show_json([gain_values(gain) for gain in gains])
     else:
-        show_tables([one_table for gain in gains for one_table in gain_tables(gain, columns)])
+        show_tables([gain_table for gain in gains for gain_table in gain_tables(gain, columns)])
 
 
 def compare_sweep(folder: Path, columns: str, *, each: bool, as_json: bool) -> None:
-    """Show a table of a sweep's runs; those that differ in their seeds alone share a row, their mean."""
+    """Show a table of a sweep's runs. Without `each`, runs that differ only in their seeds share one row of means."""
     from rlx.commands.output import show_json, show_tables
     from rlx.evaluation.sweep import read_sweep
     from rlx.evaluation.sweep_table import sweep_table, sweep_values

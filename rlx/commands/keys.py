@@ -16,8 +16,8 @@ def describe_keys(words: Sequence[str], config_dir: Path | None = None) -> str:
     """Describe the keys among the words, or all keys without any, in the configuration that the other words choose."""
     chosen = [word for word in words if "=" in word]
     named = [word for word in words if "=" not in word] or groups_of(chosen)
-    given = ["-cd", str(config_dir)] if config_dir is not None else []
-    keys = list_keys(*compose_sources([*given, *chosen]))
+    options = ["-cd", str(config_dir)] if config_dir is not None else []
+    keys = list_keys(*compose_sources([*options, *chosen]))
     parts = [describe(find(keys, name.strip("."))) for name in named] or [brief(keys)]
     return "\n\n".join(parts)
 
@@ -27,9 +27,9 @@ def groups_of(words: Sequence[str]) -> list[str]:
     return [group for word in words if (group := word.lstrip("+").partition("=")[0]) in list_groups()]
 
 
-def describe(found: Sequence[Key]) -> str:
+def describe(keys: Sequence[Key]) -> str:
     """Describe one key in full, or a key with a line for each key below it."""
-    first, *below = found
+    first, *below = keys
     return describe_fully(first) if not below else "\n".join([*heading(first), brief(below)])
 
 

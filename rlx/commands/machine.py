@@ -44,9 +44,9 @@ def examine_machine() -> list[str]:
     ]
 
 
-def describe_gpus(found: list[Gpu], torch: str) -> str:
-    names = ", ".join(gpu.name if gpu.memory is None else f"{gpu.name} ({size(gpu.memory)})" for gpu in found)
-    if found and "+cpu" in torch:
+def describe_gpus(devices: list[Gpu], torch: str) -> str:
+    names = ", ".join(gpu.name if gpu.memory is None else f"{gpu.name} ({size(gpu.memory)})" for gpu in devices)
+    if devices and "+cpu" in torch:
         return f"{names}, but torch {torch} is without CUDA: pip install --force-reinstall torch"
     return names or "none"
 

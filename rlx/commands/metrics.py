@@ -21,7 +21,7 @@ Row = tuple[str, int, str, float]
 
 
 class MetricsError(MistakeError):
-    """There is nothing to write; the message is one line that says where it was looked for."""
+    """Error for metrics that no run has; the message is one line."""
 
 
 def metric_rows(folders: Sequence[Path], names: Sequence[str] = ()) -> Iterator[Row]:
@@ -30,20 +30,20 @@ def metric_rows(folders: Sequence[Path], names: Sequence[str] = ()) -> Iterator[
     runs = list(dict.fromkeys(run for folder in folders for run in runs_below(folder) if (run / METRICS).is_file()))
     if not runs:
         raise MetricsError(f"{', '.join(map(str, folders))}: no run has a {METRICS} there")
-    known: set[str] = set()
+    metric_names: set[str] = set()
     for run in runs:
         texts = texts_by_step(run / METRICS)
         for step in sorted(texts):
             line = json.loads(texts[step])
-            known.update(line)
+            metric_names.update(line)
             yield from (
                 (str(run), step, name, float(line[name]))
                 for name in names or sorted(line)
                 if name != "step" and is_number(line.get(name))
             )
-    missing = [name for name in names if name not in known]
+    missing = [name for name in names if name not in metric_names]
     if missing:
-        raise MetricsError(f"no run has the metric {missing[0]!r:.60}{near(missing[0], known - {'step'})}")
+        raise MetricsError(f"no run has the metric {missing[0]!r:.60}{near(missing[0], metric_names - {'step'})}")
 
 
 def csv_text(rows: Iterator[Row]) -> str:

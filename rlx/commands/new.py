@@ -34,7 +34,7 @@ class NewError(MistakeError):
 
 
 def write_new(kind: str, name: str, folder: Path) -> list[Path]:
-    """Write the three files; none of them where one is there already."""
+    """Write the three files; raise NewError before any write if one of them exists."""
     check(kind, name)
     texts = {folder / place: text for place, text in render(kind, name).items()}
     for file in texts:

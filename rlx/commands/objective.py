@@ -24,8 +24,8 @@ LAST = 10
 
 def value_of(run: Run, summary: Summary) -> float | list[float] | None:
     """Return a number for the sweeper, or one for each objective; None without an objective."""
-    found = [value_named(name, run.folder, summary) for name in names_of(run)]
-    return found[0] if isinstance(run.objective, str) else found or None
+    values = [value_named(name, run.folder, summary) for name in names_of(run)]
+    return values[0] if isinstance(run.objective, str) else values or None
 
 
 def value_named(name: str, folder: Path, summary: Summary) -> float:
@@ -36,7 +36,7 @@ def value_named(name: str, folder: Path, summary: Summary) -> float:
         last = [float(line[name]) for line in lines if line.get(name) is not None]
         value, place = sum(last) / len(last) if last else math.nan, METRICS
     if not math.isfinite(value):
-        known = {*summary.metrics, *(key for line in lines for key in line)}
-        hint = near(name, known) if FREE.search(name) and name not in known else ""
+        metric_names = {*summary.metrics, *(key for line in lines for key in line)}
+        hint = near(name, metric_names) if FREE.search(name) and name not in metric_names else ""
         raise ObjectiveError(f"objective={name} has no value in {folder / place}{hint}")
     return value

@@ -38,13 +38,13 @@ DERIVED = ("model.recipe", "model.shape")
 """Keys that settings leave out: other keys have taken their values from them, or the model's config.json has them."""
 
 
-def plan_run(words: Sequence[str] | None, given: LengthHints) -> None:
+def plan_run(words: Sequence[str] | None, length_hints: LengthHints) -> None:
     """Show what the words of a command would do, and refuse what cannot be or does not fit."""
     named, rest = split_run(list(words or []))
     tree = compose(rest, writes=True) if named is None else load_tree(named, rest, tracks=False)
     run = build_run(tree, Path())
-    measured = None if named is None or given != NO_HINTS else read_measured(named, tree)
-    lengths = replace(given if measured is None else measured.length_hints, published=published_lengths(rest))
+    measured = None if named is None or length_hints != NO_HINTS else read_measured(named, tree)
+    lengths = replace(length_hints if measured is None else measured.length_hints, published=published_lengths(rest))
     prospect = Prospect(run=run, length_hints=lengths, measured=measured)
     choices = choices_of(rest) if named is None else []
     # The estimate reads the model's folder, so it comes after the check of that folder.
@@ -82,16 +82,16 @@ def choose_hardware(prospect: Prospect) -> list[Choice]:
 
 
 def describe_settings(tree: Tree) -> list[str]:
-    """Every part of the run: what it calls, and every key as one would override it; `parts.*` stands for each part."""
+    """Describe every part of the run: target, and keys as overrides. `parts.*` stands for each part of a mixture."""
     lines = row(
         "run", " ".join(describe_setting(key, value) for key, value in tree.items() if not isinstance(value, Mapping))
     )
     for part, value in tree.items():
         if isinstance(value, Mapping) and value:
             flat = {key: leaf for key, leaf in flatten(value).items() if not f"{part}.{key}".startswith(DERIVED)}
-            shown = share_parts(flat)
-            own_first = sorted(shown, key=lambda key: (key.count("."), key != "_target_"))
-            lines += row(part, " ".join(describe_setting(key, shown[key]) for key in own_first))
+            settings = share_parts(flat)
+            keys = sorted(settings, key=lambda key: (key.count("."), key != "_target_"))
+            lines += row(part, " ".join(describe_setting(key, settings[key]) for key in keys))
     return lines
 
 
@@ -102,10 +102,12 @@ def share_parts(flat: Tree) -> dict[str, Any]:
         if key.startswith(PARTS):
             name, _, end = key.removeprefix(PARTS).partition(".")
             by_end[end][name] = value
-    names = {name for own in by_end.values() for name in own}
+    names = {name for values in by_end.values() for name in values}
     if len(names) < 2:
         return dict(flat)
-    shared = {end for end, own in by_end.items() if own.keys() == names and len({*map(repr, own.values())}) == 1}
+    shared = {
+        end for end, values in by_end.items() if values.keys() == names and len({*map(repr, values.values())}) == 1
+    }
     alone = {key: value for key, value in flat.items() if not is_shared(key, shared)}
     return {f"{PARTS}*.{end}": next(iter(by_end[end].values())) for end in by_end if end in shared} | alone
 
@@ -124,7 +126,7 @@ def describe_setting(key: str, value: Any) -> str:
 
 
 def describe_devices(prospect: Prospect) -> list[str]:
-    """Say which processes work on which devices, and whether this machine could do it."""
+    """Describe the processes and their devices; add a row if this machine cannot start the run."""
     hardware = prospect.hardware
     each, unit = hardware.devices_per_node, "GPU" if hardware.device == "cuda" else "process"
     nodes = f"{hardware.num_nodes} machines of " if hardware.num_nodes > 1 else ""
@@ -178,8 +180,8 @@ def describe_start(prospect: Prospect, words: Sequence[str]) -> list[str]:
     command = f"{'command':<{LEFT}}{start_command(hardware, words)}"
     if hardware.device == "cpu" and hardware.num_nodes == 1 and not any("launcher=slurm" in word for word in words):
         return [command]
-    own = [word for word in words if not word.startswith("hydra/launcher=")]
-    script = sbatch_script(hardware, own, prospect.host_peak, grace_of(prospect))
+    script_words = [word for word in words if not word.startswith("hydra/launcher=")]
+    script = sbatch_script(hardware, script_words, prospect.host_peak, grace_of(prospect))
     lines = ["sbatch", *(f"{' ' * LEFT}{line}" for line in script.splitlines()), command]
     return lines if prospect.shape is None else [*describe_grace(prospect), *lines]
 

@@ -101,8 +101,8 @@ class Play:
     """Flag of an episode that the environment's expert plays."""
     status: Status | str = UNCLOSED
     error: str = ""
-    seen_ids: dict[str, tuple[int, ...]] = field(default_factory=dict, init=False)
-    """Ids that were shown, by the agent that saw them."""
+    ids_by_agent: dict[str, tuple[int, ...]] = field(default_factory=dict, init=False)
+    """Token ids shown so far, by agent."""
 
     def run(self, turns: Iterator[str], tell: Callable[[str], None]) -> None:
         """Tell what there is to see, and at last how it ended, if by an interrupt."""
@@ -128,7 +128,7 @@ class Play:
             completion = self.next_turn(scene, turns)
             if completion is None:
                 return
-            self.seen_ids[scene.agent] = context + completion.token_ids
+            self.ids_by_agent[scene.agent] = context + completion.token_ids
             context = scene.act(context, completion)
             yield self.describe_turn(scene)
             if scene.step.done:
@@ -151,16 +151,16 @@ class Play:
             yield block("the environment, which the model does not see", picture)
 
     def describe_context(self, context: tuple[int, ...], agent: str) -> str:
-        """All that a model would see as this agent, or what is new of it."""
-        known, who = self.seen_ids.get(agent, ()), one_line(agent, 30) or "the model"
-        shown = len(known)
-        if not shown or context[:shown] != known:
-            return block(f"{who} sees {format_count(len(context), 'token')}", self.text(context))
-        new = format_count(len(context) - shown, "token")
-        return block(f"{who} sees {new} more, {len(context):,} in all", self.text(context[shown:]))
+        """Show the context of a model in the place of this agent: all tokens, or only those since its last turn."""
+        previous, reader = self.ids_by_agent.get(agent, ()), one_line(agent, 30) or "the model"
+        length = len(previous)
+        if not length or context[:length] != previous:
+            return block(f"{reader} sees {format_count(len(context), 'token')}", self.text(context))
+        new = format_count(len(context) - length, "token")
+        return block(f"{reader} sees {new} more, {len(context):,} in all", self.text(context[length:]))
 
     def describe_turn(self, scene: Scene) -> str:
-        """A turn that was made; its observation only where no context follows that has it."""
+        """Show a completed turn. Add the observation after the last turn only: later contexts contain the others."""
         turn, num = scene.turns[-1], len(scene.turns)
         ids = turn.completion.token_ids
         cut = " (a model's would be cut)" if len(ids) > self.sampling.max_new_tokens else ""
@@ -173,7 +173,7 @@ class Play:
 
     def text(self, ids: Sequence[int]) -> str:
         decode = self.world.speech.decode
-        return "|".join(decode([one]) for one in ids) if self.tokens else decode(list(ids))
+        return "|".join(decode([token_id]) for token_id in ids) if self.tokens else decode(list(ids))
 
     def summary(self, scene: Scene) -> str:
         """Return the outcome of the episode, its reward and its cost."""

@@ -32,14 +32,14 @@ def write_runs(folders: Sequence[Path], paper: Paper | None, folder: Path | None
 
 def title_of(folders: Sequence[Path]) -> str:
     """Return the title of a report: the names of its folders."""
-    names = [one_line(name_of(one), 60) for one in folders]
+    names = [one_line(name_of(folder), 60) for folder in folders]
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def name_of(folder: Path) -> str:
     """Return a folder's name; a number has the name before it."""
-    whole = folder.absolute()
-    return f"{whole.parent.name}/{whole.name}" if whole.name.isdecimal() else whole.name
+    path = folder.absolute()
+    return f"{path.parent.name}/{path.name}" if path.name.isdecimal() else path.name
 
 
 def default_folder(folders: Sequence[Path]) -> Path:

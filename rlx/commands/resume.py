@@ -29,11 +29,11 @@ def resume_command(folder: Path, words: Sequence[str] = ()) -> list[str]:
     arguments = parse_words(words)
     options = [] if arguments.config_dir is None else ["--config-dir", arguments.config_dir]
     first = None if arguments.config_dir is None else Path(arguments.config_dir)
-    given = [word for word in arguments.overrides if not word.lstrip("+~").startswith(LAUNCHING)]
-    load_tree(folder, given, config_dir=first)  # refuses code that only the folder names, and not the user
-    own = recorded_words(folder)
-    refuse_other(folder, compose([*options, *own]))
-    return [*options, *own, *arguments.overrides, f"hydra.run.dir={quote(str(folder))}"]
+    run_overrides = [word for word in arguments.overrides if not word.lstrip("+~").startswith(LAUNCHING)]
+    load_tree(folder, run_overrides, config_dir=first)  # refuses code that only the folder names, and not the user
+    original_words = recorded_words(folder)
+    refuse_other(folder, compose([*options, *original_words]))
+    return [*options, *original_words, *arguments.overrides, f"hydra.run.dir={quote(str(folder))}"]
 
 
 def needs_launch(words: Sequence[str]) -> bool:

@@ -32,7 +32,7 @@ WIDTH = 80
 
 def show_episodes(
     place: Path,
-    what: str,
+    label: str,
     wanted: Wanted,
     *,
     index: int = 1,
@@ -42,24 +42,25 @@ def show_episodes(
     tokens: bool = False,
 ) -> Iterator[str]:
     """One episode of a run or of a file, or a line for each."""
-    file = place if place.is_file() else find_file(place, what)
+    file = place if place.is_file() else find_file(place, label)
     if listed:
         yield from map(describe_line, scan(file, wanted))
         return
-    found = pick(file, wanted, index=index, by=by) if line is None else read_line(file, line)
-    yield describe_episode(file, found, find_decoder(file.parent.parent), tokens=tokens)
+    stored_line = pick(file, wanted, index=index, by=by) if line is None else read_line(file, line)
+    yield describe_episode(file, stored_line, find_decoder(file.parent.parent), tokens=tokens)
 
 
 def describe_line(line: StoredLine) -> str:
     """One episode of a list."""
     turns = format_count(line.num_turns, "turn")
-    which = f"/{line.sample}" if line.parent is None else f"/{line.sample}, a fork of {line.parent}"
+    sample_text = f"/{line.sample}" if line.parent is None else f"/{line.sample}, a fork of {line.parent}"
     alone = f"{outcome_of(line, line.success):<9}  {line.reward:>7.3f}"
     each = ", ".join(
-        f"{one_line(one.agent, 30)} {outcome_of(line, one.success)} {one.reward:.3f}" for one in line.results
+        f"{one_line(result.agent, 30)} {outcome_of(line, result.success)} {result.reward:.3f}"
+        for result in line.results
     )
-    told = f"{line.number:>6}  {each or alone}  {turns:<8}  "
-    return told + one_line(line.task, max(4, min(30, WIDTH - len(told) - len(which)))) + which
+    prefix = f"{line.number:>6}  {each or alone}  {turns:<8}  "
+    return prefix + one_line(line.task, max(4, min(30, WIDTH - len(prefix) - len(sample_text)))) + sample_text
 
 
 def outcome_of(line: StoredLine, success: bool) -> str:
@@ -147,14 +148,14 @@ def describe_turn(
 
 
 def describe_completion(title: str, index: int, turn: Turn, fork: Fork | None, decode: Decode) -> Iterator[str]:
-    """A turn's text; of one in which a fork left its parent, what is replayed, what was forced and what is its own."""
+    """Yield a turn's text. Split the turn in which a fork left its parent: replayed, forced and sampled tokens."""
     ids = turn.completion.token_ids
     if fork is None or index != fork.turn or not fork.num_prefix:
         yield block(title, decode(ids))
         return
     yield title
-    for name, of_one in groupby(zip(whose(ids, index, fork), ids), key=itemgetter(0)):
-        yield block(name or "its own", decode([token for _, token in of_one]))
+    for name, pairs in groupby(zip(whose(ids, index, fork), ids), key=itemgetter(0)):
+        yield block(name or "its own", decode([token for _, token in pairs]))
 
 
 def block(title: str, text: str) -> str:

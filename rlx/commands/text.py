@@ -41,8 +41,8 @@ def clock(seconds: float) -> str:
 
 def hours(seconds: float) -> str:
     """Spell a number of hours in two digits."""
-    found = seconds / 3600
-    return f"{found:,.0f}" if found >= 10 else f"{found:.2g}"
+    num_hours = seconds / 3600
+    return f"{num_hours:,.0f}" if num_hours >= 10 else f"{num_hours:.2g}"
 
 
 def precision(timer: Timer) -> str:

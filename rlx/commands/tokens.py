@@ -29,10 +29,8 @@ def describe_tokens(stored: Mapping[str, Any], where: str, whose: Sequence[str])
 
 
 def describe_token(piece: str, whose: str, *numbers: Any) -> str:
-    *known, trained = numbers
-    cells = [*(f"{value:.3f}" if isinstance(value, (int, float)) else "" for value in known)]
+    *values, trained = numbers
+    cells = [*(f"{value:.3f}" if isinstance(value, (int, float)) else "" for value in values)]
     cells.append(whose or ("" if trained is None else "yes" if trained else "no"))
-    shown = one_line(json.dumps(piece, ensure_ascii=False), LEFT - 2)
-    return f"  {shown:<{LEFT}}" + "".join(
-        f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS.values(), strict=True)
-    )
+    text = one_line(json.dumps(piece, ensure_ascii=False), LEFT - 2)
+    return f"  {text:<{LEFT}}" + "".join(f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS.values(), strict=True))

@@ -42,14 +42,14 @@ NOT_JUDGED = "not judged: give --url and --model"
 def stored_evaluations(folder: Path, evaluation: str | None) -> dict[str, Path]:
     """Return the files of a run's evaluations by name, or of one of them."""
     files = sorted(inside(folder, TRAJECTORIES).glob("*-*.jsonl"))
-    found = {file.stem: file for file in files if "step" not in file.stem}
-    if not found:
+    evaluations = {file.stem: file for file in files if "step" not in file.stem}
+    if not evaluations:
         raise ConfigError(f"run={folder}: it has no stored evaluation: rlx eval run={folder} makes one")
     if evaluation is None:
-        return found
-    if evaluation not in found:
-        raise ConfigError(f"--evaluation {evaluation:.60}: there is no such one{near(evaluation, found)}")
-    return {evaluation: found[evaluation]}
+        return evaluations
+    if evaluation not in evaluations:
+        raise ConfigError(f"--evaluation {evaluation:.60}: there is no such one{near(evaluation, evaluations)}")
+    return {evaluation: evaluations[evaluation]}
 
 
 def judge_files(
@@ -57,16 +57,18 @@ def judge_files(
 ) -> dict[str, dict[str, Estimate]]:
     """Return the figures of each evaluation; verdicts are kept in the run's folder, so that none is asked twice."""
     answers = {name: list(answers_in(file)) for name, file in files.items()}
-    every = [one for of in answers.values() for one in of]
-    verdicts = {} if judge is None else judge_answers(every, judge, folder / "verdicts.json", num_threads)
-    found: dict[str, dict[str, Estimate]] = {}
+    all_answers = [answer for file_answers in answers.values() for answer in file_answers]
+    verdicts = {} if judge is None else judge_answers(all_answers, judge, folder / "verdicts.json", num_threads)
+    estimates: dict[str, dict[str, Estimate]] = {}
     for name, file in files.items():
         groups = select_measured(load(file), read_run(folder).summary)
-        told = figures([score(group) for group in groups], ks=[1], noun="eval", num_resamples=10_000, seed=0)
-        found[name] = {column.stat: told[f"eval/{column.stat}"] for column in OTHERS if f"eval/{column.stat}" in told}
+        values = figures([score(group) for group in groups], ks=[1], noun="eval", num_resamples=10_000, seed=0)
+        estimates[name] = {
+            column.stat: values[f"eval/{column.stat}"] for column in OTHERS if f"eval/{column.stat}" in values
+        }
         if judge is not None:
-            (found[name]["judge"],) = intervals([share_of(share_by_task(answers[name], verdicts))], 10_000, 0)
-    return found
+            (estimates[name]["judge"],) = intervals([share_of(share_by_task(answers[name], verdicts))], 10_000, 0)
+    return estimates
 
 
 def judge_answers(answers: Sequence[Answer], judge: Judge, file: Path, num_threads: int) -> Verdicts:
@@ -79,16 +81,16 @@ def judge_answers(answers: Sequence[Answer], judge: Judge, file: Path, num_threa
     return verdicts
 
 
-def verdict_table(found: dict[str, dict[str, Estimate]], judge: Judge | None) -> Table:
+def verdict_table(estimates: dict[str, dict[str, Estimate]], judge: Judge | None) -> Table:
     """Return a row for each evaluation; without a judge its column says so."""
-    columns = [column for column in OTHERS if any(column.stat in of for of in found.values())]
+    columns = [column for column in OTHERS if any(column.stat in by_stat for by_stat in estimates.values())]
     rows = tuple(
         (
             name,
-            NOT_JUDGED if judge is None else estimate_cell(of["judge"], JUDGE),
-            *(estimate_cell(of.get(column.stat), column) for column in columns),
+            NOT_JUDGED if judge is None else estimate_cell(by_stat["judge"], JUDGE),
+            *(estimate_cell(by_stat.get(column.stat), column) for column in columns),
         )
-        for name, of in found.items()
+        for name, by_stat in estimates.items()
     )
-    title = f"{format_count(len(found), 'evaluation')}, judge {judge.model if judge else 'none'} [95% interval]"
+    title = f"{format_count(len(estimates), 'evaluation')}, judge {judge.model if judge else 'none'} [95% interval]"
     return Table(title=title, header=("evaluation", JUDGE.title, *(column.title for column in columns)), rows=rows)

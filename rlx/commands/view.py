@@ -51,14 +51,14 @@ def refuse_filters(wanted: Wanted) -> None:
         raise ViewError("a filter of episodes needs --export FILE.html; the page itself has filters")
 
 
-def place_of_episode(folder: Path, what: str, wanted: Wanted, *, by: str, line: int | None) -> str:
-    """Return where the page shows one episode, as in scripts/page/src/route.js."""
-    file = stored_file(folder, what)
-    one = read_line(file, line) if line is not None else pick(file, wanted, by=by)
+def place_of_episode(folder: Path, label: str, wanted: Wanted, *, by: str, line: int | None) -> str:
+    """Return the fragment of the page's address for one episode, in the form of scripts/page/src/route.js."""
+    file = stored_file(folder, label)
+    stored_line = read_line(file, line) if line is not None else pick(file, wanted, by=by)
     run = Places([folder]).id_of(folder)
     if run is None:
         raise ViewError(f"{one_line(str(folder))} is no run")
-    parts = (run, "episode", file.name, str(one.number))
+    parts = (run, "episode", file.name, str(stored_line.number))
     return "#/run/" + "/".join(quote(part, safe="") for part in parts)
 
 
@@ -85,20 +85,20 @@ def serve(server: ViewServer) -> None:
         server.server_close()
 
 
-def stored_file(folder: Path, what: str) -> Path:
+def stored_file(folder: Path, label: str) -> Path:
     """Return a file of episodes; OSError where it is a link."""
-    return inside(folder, TRAJECTORIES, find_file(folder, what).name)
+    return inside(folder, TRAJECTORIES, find_file(folder, label).name)
 
 
-def export_episodes(folder: Path, what: str, wanted: Wanted, *, by: str, line: int | None, out: Path) -> str:
+def export_episodes(folder: Path, label: str, wanted: Wanted, *, by: str, line: int | None, out: Path) -> str:
     """Write chosen episodes of a file into one page, and return what was written."""
-    file = stored_file(folder, what)
+    file = stored_file(folder, label)
     if line is not None:
         lines = [line]
     elif by:
         lines = [pick(file, wanted, by=by).number]
     else:
-        lines = [one.number for one in islice(scan(file, wanted), MOST + 1)]
+        lines = [stored_line.number for stored_line in islice(scan(file, wanted), MOST + 1)]
     if not 1 <= len(lines) <= MOST:
         few = f"more than {MOST} episodes" if lines else "no such episode"
         raise ViewError(f"{file.name} has {few}: choose with --task, --sample, --failed, --best or --line")

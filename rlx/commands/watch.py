@@ -51,8 +51,8 @@ ORDER: tuple[State, ...] = (*WAITING, "unreadable", "failed", "killed", "stopped
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
-    """State of one run, with what its metrics and its log say last."""
+class RunView:
+    """State of one run, with its newest metrics and log lines."""
 
     run: StoredRun
     values: tuple[float, ...] = ()
@@ -68,16 +68,16 @@ class Seen:
 
 @dataclass
 class Watcher:
-    """Runs below a folder, as they were when they changed last."""
+    """Reader of the runs below a folder; it reads a run again only after a change."""
 
     folder: Path
     clock: Callable[[], float] = time.monotonic
     _jobs: Jobs = field(default_factory=Jobs)
-    _known: dict[Path, tuple[Mark, Seen]] = field(default_factory=dict)
+    _known: dict[Path, tuple[Mark, RunView]] = field(default_factory=dict)
     _runs: list[Path] = field(default_factory=list)
     _searched: float = -math.inf
 
-    def look(self) -> list[Seen]:
+    def look(self) -> list[RunView]:
         """Return all runs: those at work first, then by name."""
         now = self.clock()
         if now - self._searched >= SEARCH:
@@ -87,17 +87,17 @@ class Watcher:
             mark = mark_of(run, records, (*WATCHED, LOG))
             if run not in self._known or self._known[run][0] != mark:
                 self._known[run] = (mark, see(read_run(run, records.get(job_of(run)))))
-        return sorted((self._known[run][1] for run in self._runs), key=lambda seen: ORDER.index(seen.run.state))
+        return sorted((self._known[run][1] for run in self._runs), key=lambda view: ORDER.index(view.run.state))
 
 
-def see(run: StoredRun) -> Seen:
+def see(run: StoredRun) -> RunView:
     """Read what else is shown of a run."""
     lines = run.last_metrics
     metric = next((name for name in SHOWN if any(is_number(line.get(name)) for line in lines)), "")
     values = tuple(float(line[metric]) for line in lines if metric and is_number(line.get(metric)))
     log = last_lines(run.folder / LOG, LOG_LINES)
     recent = last_execution(log)
-    return Seen(
+    return RunView(
         run=run,
         values=values,
         metric=metric,
@@ -115,14 +115,14 @@ def last_execution(log: Sequence[str]) -> Sequence[str]:
 
 def last_warning(recent: Sequence[str], now: int) -> str:
     """Return the last warning with its step; empty without one in the steps that the sparkline shows."""
-    reached, found = 0, ""
+    reached, warning = 0, ""
     for text in recent:
         if match := REACHED.match(text):
             reached = int(match[1] or match[2])
         elif match := WARNED.match(text):
             step = int(match["step"]) if match["step"] else reached
-            found = f"{match['stamp']}{WARNING}step {step}: {match['text']}" if now - step < RECENT else ""
-    return one_line(found)
+            warning = f"{match['stamp']}{WARNING}step {step}: {match['text']}" if now - step < RECENT else ""
+    return one_line(warning)
 
 
 def sparkline(values: Sequence[float], blocks: str = BLOCKS, width: int = WIDTH) -> str:
@@ -135,43 +135,43 @@ def sparkline(values: Sequence[float], blocks: str = BLOCKS, width: int = WIDTH)
     return "".join(blocks[top // 2 if high == low else round((mean - low) / (high - low) * top)] for mean in means)
 
 
-def value_cell(seen: Seen, blocks: str) -> str:
+def value_cell(view: RunView, blocks: str) -> str:
     """Return the sparkline, the last value, and the metric's noun."""
-    if not seen.values:
+    if not view.values:
         return ""
-    return f"{sparkline(seen.values, blocks)} {seen.metric.partition('/')[0]} {seen.values[-1]:.3f}"
+    return f"{sparkline(view.values, blocks)} {view.metric.partition('/')[0]} {view.values[-1]:.3f}"
 
 
-def watch_table(runs: Sequence[Seen], folder: Path, blocks: str) -> Table:
+def watch_table(runs: Sequence[RunView], folder: Path, blocks: str) -> Table:
     """Return a row per run, with the columns that any run fills."""
     header = ("run", "state", "step", "rate", "left", "trend", "job", "where")
-    rows = [cells_of(one, folder, blocks) for one in runs]
+    rows = [cells_of(view, folder, blocks) for view in runs]
     used = [column for column in range(len(header)) if column < 3 or any(cells[column] for cells in rows)]
-    states = Counter(one.run.state for one in runs)
+    states = Counter(view.run.state for view in runs)
     title = ", ".join(f"{num} {state}" for state, num in states.items()) or "no run"
     chosen = tuple(tuple(cells[column] for column in used) for cells in rows)
     return Table(title=f"{title} in {one_line(str(folder))}", header=tuple(header[i] for i in used), rows=chosen)
 
 
-def cells_of(seen: Seen, folder: Path, blocks: str) -> tuple[str, ...]:
-    *first, job, where = row(seen.run, folder)
-    return (*first, value_cell(seen, blocks), job, where)
+def cells_of(view: RunView, folder: Path, blocks: str) -> tuple[str, ...]:
+    *first, job, where = row(view.run, folder)
+    return (*first, value_cell(view, blocks), job, where)
 
 
-def notes_of(seen: Seen) -> list[str]:
+def notes_of(view: RunView) -> list[str]:
     """Return the error of a failed run, or the last warning and the last line of a running run."""
-    if seen.run.state == "failed":
-        return [seen.error or seen.warning] if seen.error or seen.warning else []
-    shown = (seen.warning, seen.line) if seen.run.state in WAITING else ()
-    return [text for text in shown if text]
+    if view.run.state == "failed":
+        return [view.error or view.warning] if view.error or view.warning else []
+    notes = (view.warning, view.line) if view.run.state in WAITING else ()
+    return [text for text in notes if text]
 
 
-def picture(runs: Sequence[Seen], folder: Path, blocks: str) -> RenderableType:
+def picture(runs: Sequence[RunView], folder: Path, blocks: str) -> RenderableType:
     """Return the table, and below it the notes of each run, a line each."""
     notes = [
-        Text(f"{row(one.run, folder)[0]}: {note}", no_wrap=True, overflow="ellipsis", style=style_of(note))
-        for one in runs
-        for note in notes_of(one)
+        Text(f"{row(view.run, folder)[0]}: {note}", no_wrap=True, overflow="ellipsis", style=style_of(note))
+        for view in runs
+        for note in notes_of(view)
     ]
     return Group(to_rich(watch_table(runs, folder, blocks)), *notes)
 
@@ -180,19 +180,19 @@ def style_of(note: str) -> str:
     return "yellow" if WARNED.match(note) or FAILED.match(note) else "dim"
 
 
-def plain_lines(runs: Sequence[Seen], folder: Path, blocks: str) -> Iterator[str]:
+def plain_lines(runs: Sequence[RunView], folder: Path, blocks: str) -> Iterator[str]:
     """Yield a line for each run, and one for each of its notes."""
-    for one in runs:
-        yield ", ".join(cell for cell in cells_of(one, folder, blocks) if cell)
-        yield from (f"  {note}" for note in notes_of(one))
+    for view in runs:
+        yield ", ".join(cell for cell in cells_of(view, folder, blocks) if cell)
+        yield from (f"  {note}" for note in notes_of(view))
 
 
-def watch(watcher: Watcher, console: Console, *, every: float, sleep: Callable[[float], Any] = time.sleep) -> None:
-    """Show the runs until Ctrl-C: on a terminal as a picture that changes, elsewhere as lines on what changed."""
+def watch(watcher: Watcher, console: Console, *, interval: float, sleep: Callable[[float], Any] = time.sleep) -> None:
+    """Show the runs until Ctrl-C: as a live table on a terminal, elsewhere as lines for the runs that changed."""
     blocks = BLOCKS if (console.encoding or "").lower().startswith("utf") else PLAIN
     show = show_live if console.is_terminal else show_plain
     try:
-        show(watcher, console, blocks, lambda: sleep(every))
+        show(watcher, console, blocks, lambda: sleep(interval))
     except KeyboardInterrupt:
         return
 
@@ -206,10 +206,10 @@ def show_live(watcher: Watcher, console: Console, blocks: str, wait: Callable[[]
 
 
 def show_plain(watcher: Watcher, console: Console, blocks: str, wait: Callable[[], Any]) -> None:
-    before: list[Seen] = []
+    before: list[RunView] = []
     while True:
         runs = watcher.look()
-        for line in plain_lines([one for one in runs if one not in before], watcher.folder, blocks):
+        for line in plain_lines([view for view in runs if view not in before], watcher.folder, blocks):
             console.print(line, markup=False, highlight=False, soft_wrap=True)
         before = runs
         wait()

@@ -92,8 +92,8 @@ def record_end(folder: Path, ended: Ended) -> None:
 
 
 def read_end(folder: Path) -> Ended | None:
-    found = read_json(inside(folder, LOGS) / ENDED)
-    rank, code = found.get("rank"), found.get("code")
+    record = read_json(inside(folder, LOGS) / ENDED)
+    rank, code = record.get("rank"), record.get("code")
     return Ended(rank=rank, code=code) if isinstance(rank, int) and isinstance(code, int) else None
 
 
@@ -106,15 +106,15 @@ def read_attempts(folder: Path) -> list[Attempt]:
     """Return the complete lines of attempts.jsonl, in order."""
     path = inside(folder, LOGS) / ATTEMPTS
     lines = read_text(path).splitlines() if os.path.lexists(path) else []
-    found = []
+    attempts = []
     for line in lines:
         try:
             value = json.loads(line)
             ended = Ended(**value["ended"]) if value["ended"] else None
-            found.append(Attempt(**{**value, "ended": ended}))
+            attempts.append(Attempt(**{**value, "ended": ended}))
         except (ValueError, TypeError, KeyError):
             continue
-    return found
+    return attempts
 
 
 def record_job(folder: Path, job: str, name: str, steps: int | None = None) -> None:

@@ -29,7 +29,7 @@ class Entry:
 
     kind: str
     path: Path
-    made: datetime
+    write_time: datetime
     num_bytes: int
 
 
@@ -72,10 +72,10 @@ def entries() -> Iterator[Entry]:
     """Yield what the cache holds, oldest first within each kind; unfinished and damaged things too."""
     for kind in KINDS:
         folder = cache_folder() / kind
-        found = [path for path in folder.iterdir() if not path.name.startswith(".")] if folder.is_dir() else []
-        for path in sorted(found, key=lambda path: path.lstat().st_mtime):
-            made = datetime.fromtimestamp(path.lstat().st_mtime, UTC)
-            yield Entry(kind=kind, path=path, made=made, num_bytes=size_of(path))
+        paths = [path for path in folder.iterdir() if not path.name.startswith(".")] if folder.is_dir() else []
+        for path in sorted(paths, key=lambda path: path.lstat().st_mtime):
+            write_time = datetime.fromtimestamp(path.lstat().st_mtime, UTC)
+            yield Entry(kind=kind, path=path, write_time=write_time, num_bytes=size_of(path))
 
 
 def size_of(path: Path) -> int:

@@ -101,7 +101,7 @@ def to_json(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
-    """Return the number of leading ids that are the same: all of one as a rule, which is found at once."""
+    """Return the number of equal leading ids. Compare the full length first: one sequence is usually a prefix."""
     same, end = 0, min(len(a), len(b))
     middle = end
     while same < end:
@@ -217,13 +217,13 @@ def whose(ids: Sequence[int], turn: int, fork: Fork | None) -> list[str]:
 
 def notes_from_json(value: Mapping[str, Any], num: int, where: str) -> Notes:
     """The notes of a stored turn of `num` tokens."""
-    found = {name: require_list(value[name], f"{where}.{name}") for name in NOTES if name in value}
-    for name, column in found.items():
+    columns = {name: require_list(value[name], f"{where}.{name}") for name in NOTES if name in value}
+    for name, column in columns.items():
         if len(column) != num:
             raise CodecError(f"{where} has {num} tokens and {len(column)} {name}")
-        for one in column:
+        for entry in column:
             if name == "pieces":
-                string(one, f"{where}.pieces")
-            elif one is not None:
-                number(one, f"{where}.{name}")
-    return found
+                string(entry, f"{where}.pieces")
+            elif entry is not None:
+                number(entry, f"{where}.{name}")
+    return columns

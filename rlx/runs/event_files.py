@@ -27,7 +27,7 @@ class EventFiles:
     _writer: Any = field(default=None, repr=False)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Write a step, and first those before it that are missing."""
+        """Write a step, after the earlier steps that the files lack."""
         self._add(missing_lines(self.folder / METRICS, self.last, step, metrics))
 
     def finish(self, figures: Figures, exit_code: int) -> None:

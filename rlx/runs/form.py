@@ -38,28 +38,28 @@ def float_to_json(value: float) -> float | str:
 def ids(value: Any, where: str) -> tuple[int, ...]:
     """Parse a list of token ids. Ids are checked one by one only if one is wrong, because a file of episodes is mostly
     ids."""
-    found = require_list(value, where)
-    if set(map(type, found)) == {int} and min(found) >= 0 and max(found) <= LARGEST_ID:
-        return tuple(found)
-    return tuple(natural(one, where, LARGEST_ID) for one in found)
+    token_ids = require_list(value, where)
+    if set(map(type, token_ids)) == {int} and min(token_ids) >= 0 and max(token_ids) <= LARGEST_ID:
+        return tuple(token_ids)
+    return tuple(natural(token_id, where, LARGEST_ID) for token_id in token_ids)
 
 
 def numbers(value: Any, where: str) -> tuple[float, ...]:
     """Parse a list of numbers. A list of floats is taken as it is; other values are parsed one by one."""
-    found = require_list(value, where)
-    return tuple(found) if set(map(type, found)) == {float} else tuple(number(one, where) for one in found)
+    values = require_list(value, where)
+    return tuple(values) if set(map(type, values)) == {float} else tuple(number(entry, where) for entry in values)
 
 
 def record(value: Any, where: str, needed: Collection[str], allowed: Collection[str] = ()) -> dict[str, Any]:
     """Return an object that has all `needed` keys and no others but `allowed` ones."""
-    held = require_map(value, where)
-    missing = [key for key in needed if key not in held]
-    unknown = [key for key in held if key not in needed and key not in allowed]
+    members = require_map(value, where)
+    missing = [key for key in needed if key not in members]
+    unknown = [key for key in members if key not in needed and key not in allowed]
     if missing or unknown:
         raise CodecError(
             f"{where} lacks {missing[0]!r}" if missing else f"{where} has an unknown key {unknown[0]!r:.60}"
         )
-    return held
+    return members
 
 
 def require_map(value: Any, where: str) -> dict[str, Any]:
@@ -130,12 +130,12 @@ def made(make: Callable[..., Any], **fields: Form) -> Form:
     names = {key: form.attribute or key for key, form in fields.items()}
 
     def write(value: Any) -> dict[str, Any]:
-        held = {key: getattr(value, name) for key, name in names.items()}
-        return {key: form.write(held[key]) for key, form in fields.items() if held[key] != form.default}
+        values = {key: getattr(value, name) for key, name in names.items()}
+        return {key: form.write(values[key]) for key, form in fields.items() if values[key] != form.default}
 
     def read(value: Any, where: str) -> Any:
-        found = record(value, where, needed, names)
-        parts = {names[key]: fields[key].read(child, f"{where}.{key}") for key, child in found.items()}
+        members = record(value, where, needed, names)
+        parts = {names[key]: fields[key].read(child, f"{where}.{key}") for key, child in members.items()}
         try:
             return make(**parts)
         except ValueError as error:
@@ -149,7 +149,7 @@ def many(form: Form) -> Form:
     write, read = form.write, form.read
     return Form(
         lambda values: [write(value) for value in values],
-        lambda value, where: tuple(read(one, where) for one in require_list(value, where)),
+        lambda value, where: tuple(read(entry, where) for entry in require_list(value, where)),
     )
 
 
@@ -163,8 +163,8 @@ def named(form: Form) -> Form:
     return Form(
         lambda values: {name: form.write(value) for name, value in values.items()},
         lambda value, where: {
-            string(name, f"a key of {where}"): form.read(one, f"{where}.{escape(name)}")
-            for name, one in require_map(value, where).items()
+            string(name, f"a key of {where}"): form.read(entry, f"{where}.{escape(name)}")
+            for name, entry in require_map(value, where).items()
         },
     )
 
@@ -175,23 +175,25 @@ def in_order(*forms: Form) -> Form:
     def read(value: Any, where: str) -> tuple[Any, ...]:
         if len(require_list(value, where)) != len(forms):
             raise CodecError(f"{where} has {len(value)} entries, not {len(forms)}")
-        return tuple(form.read(one, where) for form, one in zip(forms, value, strict=True))
+        return tuple(form.read(entry, where) for form, entry in zip(forms, value, strict=True))
 
     return Form(lambda values: [form.write(value) for form, value in zip(forms, values, strict=True)], read)
 
 
 def counted(make: Callable[..., Any], *names: str, rare: str | None = None) -> Form:
     """Return the form of an object stored as a list of counts: of `names`, and of `rare` where it is not 0."""
-    held = attrgetter(*names)
+    get_counts = attrgetter(*names)
 
     def read(value: Any, where: str) -> Any:
         listed = require_list(value, where)
-        every = (*names, rare) if rare and len(listed) > len(names) else names
-        return make(**dict(zip(every, in_order(*[NATURAL] * len(every)).read(listed, where), strict=True)))
+        stored_names = (*names, rare) if rare and len(listed) > len(names) else names
+        return make(
+            **dict(zip(stored_names, in_order(*[NATURAL] * len(stored_names)).read(listed, where), strict=True))
+        )
 
     def write(value: Any) -> list[int]:
         last = getattr(value, rare) if rare else 0
-        return [*held(value), *([last] if last else [])]
+        return [*get_counts(value), *([last] if last else [])]
 
     return Form(write, read)
 
@@ -216,4 +218,4 @@ def one_of(choices: Sequence[str]) -> Form:
 
 
 NATURAL, NUMBER, STRING, FLAG = Form(int, natural), Form(float_to_json, number), Form(str, string), Form(bool, flag)
-IDS, NUMBERED = Form(list, ids), Form(lambda values: [float_to_json(one) for one in values], numbers)
+IDS, NUMBERED = Form(list, ids), Form(lambda values: [float_to_json(value) for value in values], numbers)

@@ -58,7 +58,7 @@ def mark_of(folder: Path, records: Mapping[str, Record], names: Sequence[str] = 
 def size_and_time(path: Path) -> tuple[int, int]:
     """Return the size and the time of a file; -1 where there is none."""
     try:
-        found = os.stat(path)
+        file_stat = os.stat(path)
     except (OSError, ValueError):
         return (-1, -1)
-    return (found.st_size, found.st_mtime_ns)
+    return (file_stat.st_size, file_stat.st_mtime_ns)

@@ -34,11 +34,11 @@ class Distinct(yaml.SafeLoader):
 def refuse_repeated_keys(node: Any) -> None:
     """Refuse a mapping with the same key twice."""
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
-    seen: set[tuple[str, str]] = set()
+    keys: set[tuple[str, str]] = set()
     for key in (key for key, _ in pairs if isinstance(key, yaml.ScalarNode)):
-        if (key.tag, key.value) in seen:
+        if (key.tag, key.value) in keys:
             raise PlainError(f"it has {one_line(key.value, 60)} a second time in line {key.start_mark.line + 1}")
-        seen.add((key.tag, key.value))
+        keys.add((key.tag, key.value))
 
 
 class Loader(Distinct):
@@ -105,20 +105,20 @@ def dashes_of(line: str) -> int:
     return line.count("- ") + line.count("? ")
 
 
-def count_values(node: Any, known: dict[int, int]) -> int:
-    """Count the values of a node with every alias written out; `known` are counted nodes, 0 while one is counted."""
+def count_values(node: Any, counts: dict[int, int]) -> int:
+    """Count the values of a node with every alias written out; `counts` is 0 for a node in progress."""
     if isinstance(node, yaml.ScalarNode) or node is None:
         return 1
-    if id(node) in known:
-        if not known[id(node)]:
+    if id(node) in counts:
+        if not counts[id(node)]:
             raise PlainError(f"an alias (*name) stands within what it names, line {node.start_mark.line + 1}")
-        return known[id(node)]
-    known[id(node)] = 0
+        return counts[id(node)]
+    counts[id(node)] = 0
     pairs = node.value if isinstance(node, yaml.SequenceNode) else [each for pair in node.value for each in pair]
-    known[id(node)] = found = 1 + sum(count_values(each, known) for each in pairs)
-    if found > MOST_VALUES:
+    counts[id(node)] = count = 1 + sum(count_values(each, counts) for each in pairs)
+    if count > MOST_VALUES:
         raise PlainError(f"its aliases (*name) stand for more than {MOST_VALUES:,} values; write fewer")
-    return found
+    return count
 
 
 def read_plain(path: Path) -> Any:

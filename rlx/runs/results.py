@@ -38,15 +38,15 @@ def read_earned(turn: Turn) -> Earned:
 
 
 def stored_earned(turn: Mapping[str, Any]) -> Earned:
-    """Return the same of a turn as its file has it."""
+    """Read agent, reward, rewards and outcomes from a stored turn."""
     return Earned(
         str(turn.get("agent", "")), float(turn["reward"]), dict(turn.get("rewards", {})), turn.get("outcomes", {})
     )
 
 
 def results_of_agents(turns: Sequence[Earned], success: bool) -> list[AgentResult]:
-    """Return the result of each agent that acts, in the order of first turns: sum of its own rewards, and of those that
-    others' turns gave it."""
+    """Return the result of each agent that acts, in the order of first turns. An agent's reward is the sum over its own
+    turns, plus its rewards from other agents' turns."""
     outcomes = turns[-1].outcomes if turns else {}
     return [
         AgentResult(agent, reward_of_agent(agent, turns), bool(outcomes.get(agent, success)))
@@ -75,7 +75,9 @@ class Measured:
     def of(self, part: str, results: Sequence[AgentResult]) -> str:
         """Return the agent of an episode; before the run has ended, the first to act of those that it trains."""
         acting = [result.agent for result in results]
-        return self.agents.get(part) or next((one for one in acting if one not in self.policies), *acting[:1] or [""])
+        return self.agents.get(part) or next(
+            (agent for agent in acting if agent not in self.policies), *acting[:1] or [""]
+        )
 
 
 UNKNOWN = Measured()

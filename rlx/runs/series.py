@@ -20,7 +20,7 @@ from rlx.runs.track import is_number, line_of
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """A metric at the steps that say it, in their order."""
+    """Values of a metric, in the order of the steps."""
 
     steps: NDArray[np.int64]
     values: NDArray[np.float64]
@@ -43,26 +43,26 @@ def read_columns(path: Path, wanted: Callable[[str], bool]) -> Columns:
     """Read the finite values of the wanted metrics, a line at a time; the last line of a step counts."""
     steps: dict[str, array[int]] = {}
     values: dict[str, array[float]] = {}
-    seen: set[int] = set()
+    distinct_steps: set[int] = set()
     num_torn = 0
     for line in lines_of(path):
         if line is None or not 0 < line["step"] <= sys.maxsize:
             num_torn += 1
             continue
-        seen.add(line["step"])
+        distinct_steps.add(line["step"])
         for name, value in line.items():
             if name != "step" and is_number(value) and wanted(name):
                 steps.setdefault(name, array("q")).append(line["step"])
                 values.setdefault(name, array("d")).append(value)
-    last = max(seen, default=0)
+    last = max(distinct_steps, default=0)
     series = {name: series_of(steps[name], values[name]) for name in sorted(steps)}
-    return Columns(series=series, last=last, num_torn=num_torn, num_missing=last - len(seen))
+    return Columns(series=series, last=last, num_torn=num_torn, num_missing=last - len(distinct_steps))
 
 
 def series_of(steps: array[int], values: array[float]) -> Series:
     """Return a metric in the order of its steps, each with the value of its last line."""
-    said, value = np.array(steps, dtype=np.int64), np.array(values, dtype=np.float64)
-    unique, first = np.unique(said[::-1], return_index=True)
+    step_array, value = np.array(steps, dtype=np.int64), np.array(values, dtype=np.float64)
+    unique, first = np.unique(step_array[::-1], return_index=True)
     return Series(steps=unique, values=value[::-1][first])
 
 

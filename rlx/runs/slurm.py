@@ -62,19 +62,19 @@ def call(*words: str) -> str:
 def ask(ids: Iterable[str]) -> dict[str, Record]:
     """Return SLURM's records of these jobs (`12`, or `12_3` of an array). SLURM forgets a finished job after some
     minutes."""
-    found: dict[str, Record] = {}
+    records: dict[str, Record] = {}
     for base in sorted({name.split("_")[0] for name in ids}):
         try:
-            found |= read_jobs(call("scontrol", "--oneliner", "show", "job", base))
+            records |= read_jobs(call("scontrol", "--oneliner", "show", "job", base))
         except SlurmError as error:
             if "Invalid job id" not in str(error):
                 raise
-    return found
+    return records
 
 
 def read_jobs(text: str) -> dict[str, Record]:
     """Parse scontrol's lines. Waiting tasks of an array share one line."""
-    found: dict[str, Record] = {}
+    records: dict[str, Record] = {}
     for line in text.splitlines():
         fields = dict(reversed(FIELD.findall(line)))
         if "JobId" not in fields or "JobState" not in fields:
@@ -85,8 +85,8 @@ def read_jobs(text: str) -> dict[str, Record]:
             nodes=fields.get("NodeList", "").replace("(null)", ""),
             is_preempted=fields.get("PreemptTime", "None") not in ("None", "Unknown", ""),
         )
-        found |= dict.fromkeys(names_of(fields), record)
-    return found
+        records |= dict.fromkeys(names_of(fields), record)
+    return records
 
 
 def names_of(fields: Mapping[str, str]) -> list[str]:
@@ -103,7 +103,7 @@ def names_of(fields: Mapping[str, str]) -> list[str]:
 
 
 def find_job(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return this job's name as SLURM's programs take it; None outside a job."""
+    """Return this job's name in the form of SLURM's programs; None outside a job."""
     array, task = environ.get("SLURM_ARRAY_JOB_ID"), environ.get("SLURM_ARRAY_TASK_ID")
     return f"{array}_{task}" if array and task else environ.get("SLURM_JOB_ID")
 

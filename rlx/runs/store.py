@@ -38,7 +38,7 @@ class Stored:
     """Number of the line, from 1."""
     group: int
     max_rounds: int | None
-    """The limit of turns it was played under; None: its environment's own, if that has one."""
+    """Limit of turns during the episode; None: the environment's own limit, if any."""
     trajectory: Trajectory
 
 
@@ -121,7 +121,7 @@ def line_of(value: dict[str, Any]) -> str:
 
 
 def read(path: Path) -> Iterator[Stored]:
-    """The lines of a file, one at a time; StoreError at the first that is not as `save` wrote it."""
+    """Yield the lines of a file, one at a time; raise StoreError at the first line that `save` did not write."""
     try:
         opened = open_regular(path)
     except OSError as error:
@@ -148,13 +148,13 @@ def parse_line(raw: bytes, number: int) -> Stored:
     )
 
 
-def stated_format(found: Any) -> str:
+def stated_format(number: Any) -> str:
     """One line on a line of another format."""
-    if found in range(1, FORMAT):
+    if number in range(1, FORMAT):
         return (
-            f"it was written before a change of the format ({found}, now {FORMAT}): read it with the rlx that wrote it"
+            f"it was written before a change of the format ({number}, now {FORMAT}): read it with the rlx that wrote it"
         )
-    return f"format is {found!r:.40}, this version of rlx reads {FORMAT}"
+    return f"format is {number!r:.40}, this version of rlx reads {FORMAT}"
 
 
 def load(path: Path) -> list[Group]:

@@ -32,7 +32,7 @@ class TurnTimes(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeTimes:
-    """Seconds of one episode. Its turns are those that it sampled, without those that a fork replays."""
+    """Seconds of one episode. `turns` excludes the turns that a fork replays."""
 
     task: str
     """Key of the task."""
@@ -80,15 +80,15 @@ def line_of(episode: EpisodeTimes) -> str:
 
 def read_times(folder: Path, step: int) -> Mapping[Key, EpisodeTimes]:
     """Return the times of a step's episodes, of all ranks; lines that no run wrote are left out."""
-    found: dict[Key, EpisodeTimes] = {}
+    episode_times: dict[Key, EpisodeTimes] = {}
     for path in sorted(inside(folder, TIMES).glob(f"{STEP}{step:06d}.*.jsonl")):
         for raw in read_lines(path):
             try:
                 episode: EpisodeTimes = LINE.read(parse(raw), "times")
             except CodecError:
                 continue
-            found[episode.task, episode.sample, episode.repeat] = episode
-    return found
+            episode_times[episode.task, episode.sample, episode.repeat] = episode
+    return episode_times
 
 
 def read_lines(path: Path) -> list[bytes]:

@@ -89,8 +89,8 @@ def last_metrics(path: Path, num: int) -> list[dict[str, Any]]:
             raw = file.read(LAST_BYTES)
     except OSError:
         return []
-    whole = raw if begin == 0 else raw.partition(b"\n")[2]
-    backwards = map(line_of, reversed(whole.decode("utf-8", errors="replace").splitlines(keepends=True)))
+    complete_lines = raw if begin == 0 else raw.partition(b"\n")[2]
+    backwards = map(line_of, reversed(complete_lines.decode("utf-8", errors="replace").splitlines(keepends=True)))
     return list(islice((line for line in backwards if line is not None), num))[::-1]
 
 
@@ -114,14 +114,14 @@ def texts_by_step(path: Path) -> dict[int, str]:
     Texts take less memory than parsed lines, each of which has names of its own: a third less at the peak of
     `rlx metrics`, over 16,000 steps of 60 metrics.
     """
-    found: dict[int, str] = {}
+    texts: dict[int, str] = {}
     with open_regular(path) as file:
         for raw in lines_of(file):
             text = raw.decode("utf-8", errors="replace")
             line = line_of(text)
             if line is not None and is_step(line["step"]):
-                found[line["step"]] = text
-    return found
+                texts[line["step"]] = text
+    return texts
 
 
 def finite_numbers(line: Mapping[str, Any]) -> dict[str, float]:
@@ -137,11 +137,11 @@ def numbers_in(path: Path, name: str) -> dict[int, float]:
 
 def require_numbers(path: Path, name: str) -> dict[int, float]:
     """Return a metric's finite values by step; MistakeError with close names if no step has one."""
-    found = numbers_in(path, name)
-    if not found:
-        known = {one for line in read_metrics(path) for one in finite_numbers(line)}
-        raise MistakeError(f"{path}: no step says {one_line(name, 60)!r}{near(name, known)}")
-    return found
+    values = numbers_in(path, name)
+    if not values:
+        names = {metric for line in read_metrics(path) for metric in finite_numbers(line)}
+        raise MistakeError(f"{path}: no step says {one_line(name, 60)!r}{near(name, names)}")
+    return values
 
 
 def is_step(number: int) -> bool:
@@ -156,8 +156,8 @@ def is_number(value: Any) -> bool:
 
 def metrics_gap(path: Path, step: int) -> str:
     """Describe the lines that the file lacks of steps 1 to `step`; empty if it lacks none."""
-    found = {line["step"] for line in read_metrics(path)}
-    missing = [number for number in range(1, step + 1) if number not in found]
+    steps = {line["step"] for line in read_metrics(path)}
+    missing = [number for number in range(1, step + 1) if number not in steps]
     if not missing:
         return ""
     return f"the lines of {len(missing)} of {step} steps cannot be read, the first of them that of step {missing[0]}"
@@ -166,10 +166,10 @@ def metrics_gap(path: Path, step: int) -> str:
 def truncate_metrics(path: Path, step: int) -> int:
     """Drop every line after `step`, which a resumed run writes again, and a torn last line. Return the last remaining
     step, or 0."""
-    kept = [(line["step"], text) for line, text in _parsed_lines(path) if line["step"] <= step]
+    lines = [(line["step"], text) for line, text in _parsed_lines(path) if line["step"] <= step]
     if os.path.lexists(path):
-        write_aside(path, "".join(text for _, text in kept))
-    return max((number for number, _ in kept), default=0)
+        write_aside(path, "".join(text for _, text in lines))
+    return max((number for number, _ in lines), default=0)
 
 
 def _parsed_lines(path: Path) -> list[tuple[dict[str, Any], str]]:

@@ -22,12 +22,12 @@ def open_dashboards(
     """Return dashboards that are already starting; none on other ranks than 0."""
     if rank:
         return ()
-    asked: dict[str, Callable[[], Tracker]] = {}
+    openers: dict[str, Callable[[], Tracker]] = {}
     if "disabled" not in (track.mode, os.environ.get("WANDB_MODE")):
-        asked[WANDB] = lambda: open_wandb(track, folder, {**config, "code": code()})
+        openers[WANDB] = lambda: open_wandb(track, folder, {**config, "code": code()})
     if track.tensorboard:
-        asked["TensorBoard"] = lambda: EventFiles(folder)
-    dashboards = {name: Dashboard(name=name, notice=notice, timeout=track.timeout) for name in asked}
+        openers["TensorBoard"] = lambda: EventFiles(folder)
+    dashboards = {name: Dashboard(name=name, notice=notice, timeout=track.timeout) for name in openers}
     for name, dashboard in dashboards.items():
-        dashboard.start(asked[name])
+        dashboard.start(openers[name])
     return tuple(dashboards.values())

@@ -219,13 +219,13 @@ def choose_options(config: DictConfig) -> list[Choice]:
         return []
     case = case_of(config)
     protocols = choose_protocols(case) if "protocol" in groups else []
-    protocol = next((one.option for one in protocols if one.key == "protocol"), str(choices.protocol))
-    found = list(protocols)
+    protocol = next((choice.option for choice in protocols if choice.key == "protocol"), str(choices.protocol))
+    options = list(protocols)
     if "sampling" in groups:
-        found.append(choose_sampling(case, protocol))
+        options.append(choose_sampling(case, protocol))
     if "warm_start" in groups:
-        found.append(choose_warm_start(case, protocol, build_dialect(config, protocol)))
-    return found
+        options.append(choose_warm_start(case, protocol, build_dialect(config, protocol)))
+    return options
 
 
 def case_of(config: DictConfig) -> Case:

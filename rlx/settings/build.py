@@ -51,7 +51,7 @@ def build_value(value: Any, path: str, parameter: Parameter | None = None) -> An
 
 
 def build_call(call: Tree, path: str, parameter: Parameter | None) -> Any:
-    """Call one target. Its type is checked before the call, and what it made after it."""
+    """Call one target. Check the declared type before the call, and the result after the call."""
     target = find_target(call["_target_"], path)
     if parameter is not None and not call.get("_partial_"):
         check_promise(target, call["_target_"], parameter, path)
@@ -61,10 +61,10 @@ def build_call(call: Tree, path: str, parameter: Parameter | None) -> Any:
         for key, child in call.items()
         if key not in SPECIAL
     }
-    made = call_target(target, call, arguments, path)
+    value = call_target(target, call, arguments, path)
     if parameter is not None:
-        check_made(made, call["_target_"], parameter, path)
-    return made
+        check_made(value, call["_target_"], parameter, path)
+    return value
 
 
 def find_target(name: str, path: str) -> Any:

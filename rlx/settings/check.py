@@ -44,11 +44,11 @@ WORDS = {
 
 
 class ConfigError(MistakeError):
-    """A configuration that cannot run: one line that says what, where and what to do."""
+    """Error in a configuration; the message is one line with the mistake, its place and the remedy."""
 
 
 class UnknownKeyError(ConfigError):
-    """A key that is not there, and those that are in its place."""
+    """Error for an unknown key; `names` are the valid keys at the same place."""
 
     def __init__(self, path: str, names: Iterable[str]) -> None:
         self.path, self.names = path, sorted(names)
@@ -88,7 +88,7 @@ def check_value(value: Any, path: str) -> None:
 
 def check_text(text: str, path: str) -> None:
     """Refuse text that no file's name and no encoding has."""
-    wrong = next((one for one in text if one == "\0" or "\ud800" <= one <= "\udfff"), None)
+    wrong = next((character for character in text if character == "\0" or "\ud800" <= character <= "\udfff"), None)
     if wrong is not None:
         raise ConfigError(f"{path} has the character U+{ord(wrong):04X}, which is in no text: leave it out")
 
@@ -99,13 +99,13 @@ def check_call(call: Tree, path: str) -> None:
     if not isinstance(target, str):
         raise ConfigError(f"{path}._target_={show(target)}: expected a name such as package.module.name")
     try:
-        found = signature(target)
+        target_signature = signature(target)
     except LookupError as error:
         raise ConfigError(f"{path}._target_={target}: {error.args[0]}") from None
     for key in call:
-        if key not in found.parameters and key not in SPECIAL and not found.takes_any:
-            raise UnknownKeyError(f"{path}.{key}", found.parameters)
-    for parameter in found.parameters.values():
+        if key not in target_signature.parameters and key not in SPECIAL and not target_signature.takes_any:
+            raise UnknownKeyError(f"{path}.{key}", target_signature.parameters)
+    for parameter in target_signature.parameters.values():
         _check_parameter(call, parameter, path)
 
 
@@ -134,13 +134,15 @@ def _require(annotation: Annotation, value: Any, where: str) -> None:
 
 
 def show(value: Any) -> str:
-    """A value on one short line: text as it is, else as an override would spell it."""
+    """Return a value on one short line: text without quotes, other values in the spelling of an override."""
     return (value if isinstance(value, str) else spell(value)).encode("unicode_escape").decode()[:80]
 
 
 def visible(text: str) -> str:
-    """Text on one line, what cannot be seen of it escaped: `\\n`."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    """Return text on one line, with invisible characters escaped: `\\n`."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
 
 
 def spell(value: Any) -> str:
@@ -165,8 +167,8 @@ def describe(annotation: Annotation) -> str:
         return f"names, each with {describe(inner[-1])}"
     if name in ("or", "Literal"):
         return " or ".join(map(describe, inner) if name == "or" else map(str, literals(annotation)))
-    what = last_word(inner[0].node) if name == "class" else name
-    return WORDS.get(name) or f"the keys of {what}, with a _target_"
+    class_name = last_word(inner[0].node) if name == "class" else name
+    return WORDS.get(name) or f"the keys of {class_name}, with a _target_"
 
 
 def _plural(words: str) -> str:

@@ -80,7 +80,7 @@ class Unwind(BaseException):
 
 def compose(words: Sequence[str], *, writes: bool = False) -> dict[str, Any]:
     """Return the checked, resolved configuration that these words choose, as plain values; the first of a multirun's.
-    One that `writes` has a folder in which it can."""
+    With `writes`, refuse a folder that cannot take the run's files."""
     arguments = parse_words(spell_mixtures(words))
     with open_loader(arguments.config_dir) as loader:
         tree = compose_tree(loader, first_case(loader, arguments))
@@ -90,7 +90,7 @@ def compose(words: Sequence[str], *, writes: bool = False) -> dict[str, Any]:
         return tree
 
 
-def accept(run: Run, here: bool) -> None:
+def accept(run: Run, is_local: bool) -> None:
     """Accept any run."""
 
 
@@ -126,7 +126,7 @@ def name_folder(loader: AutoLoader, arguments: argparse.Namespace) -> list[str]:
 
 
 def folder_named(loader: AutoLoader, overrides: Sequence[str], kind: str) -> tuple[str, str]:
-    """Return the folder of a run or a sweep: as the configuration writes it, and what that is now."""
+    """Return the folder of a run or a sweep: the unresolved text of the configuration, and the resolved name."""
     config = loader.load_configuration(ROOT, list(overrides), RunMode.RUN)
     HydraConfig.instance().set_config(config)
     written = OmegaConf.to_container(config.hydra[kind], resolve=False)
@@ -157,8 +157,8 @@ def compose_sources(words: Sequence[str]) -> tuple[dict[str, Any], list[Source]]
     with open_loader(arguments.config_dir) as loader:
         tree = compose_tree(loader, arguments.overrides)
         parts = loader.compute_defaults_list(ROOT, loader.complete(ROOT, arguments.overrides), RunMode.RUN).defaults
-        found = [(part.package or "", loader.source.find(part.config_path)) for part in parts if part.config_path]
-    return tree, [(package, file) for package, file in found if file is not None]
+        files = [(part.package or "", loader.source.find(part.config_path)) for part in parts if part.config_path]
+    return tree, [(package, file) for package, file in files if file is not None]
 
 
 def choices_of(words: Sequence[str]) -> list[Choice]:
@@ -236,13 +236,13 @@ def check_folders(hydra: Any) -> None:
 
 
 def used_folder(hydra: Any, kind: str) -> Path:
-    """Return the folder of a run or a sweep. ConfigError where its name holds a reference as text: Hydra would resolve
-    the name once more, and make a second folder."""
+    """Return the folder of a run or a sweep. Raise ConfigError for a name that holds a reference as text: Hydra would
+    resolve the name once more, and make a second folder."""
     try:
         name = str(hydra[kind].dir)
     except COMPOSE_ERRORS as error:
-        given = OmegaConf.to_container(hydra[kind], resolve=False)["dir"]  # type: ignore[index, call-overload]
-        raise ConfigError(f"hydra.{kind}.dir={to_text(given)}: {str(error).splitlines()[0]}") from error
+        text = OmegaConf.to_container(hydra[kind], resolve=False)["dir"]  # type: ignore[index, call-overload]
+        raise ConfigError(f"hydra.{kind}.dir={to_text(text)}: {str(error).splitlines()[0]}") from error
     if REFERENCE in name:
         raise ConfigError(f"hydra.{kind}.dir={to_text(name)}: the name of a folder cannot hold {REFERENCE}")
     return Path(name)
@@ -288,8 +288,10 @@ def complete(words: Sequence[str], word: str) -> list[str]:
             arms = [f"+{ARM}={name}" for name in loader.list_arms(words)]
             if word.startswith(f"+{ARM}="):
                 return [arm for arm in arms if arm.startswith(word)]
-            found = DefaultCompletionPlugin(loader)._query(ROOT, " ".join([*words, word]))
-            found += [f"+{ARM}="] if arms and f"+{ARM}=".startswith(word) else []
-            return [f"{name}=" if name.isidentifier() and loader.get_group_options(name) else name for name in found]
+            completions = DefaultCompletionPlugin(loader)._query(ROOT, " ".join([*words, word]))
+            completions += [f"+{ARM}="] if arms and f"+{ARM}=".startswith(word) else []
+            return [
+                f"{name}=" if name.isidentifier() and loader.get_group_options(name) else name for name in completions
+            ]
     except COMPOSE_ERRORS:
         return []

@@ -27,15 +27,17 @@ Offers = Mapping[tuple[str, str], Sequence[Any]]
 """Values that options of trusted folders have, by target and parameter."""
 
 
-def require_consent(tree: Any, folders: Sequence[Path], given: CommandValues, *, unused: Sequence[str] = ()) -> None:
+def require_consent(
+    tree: Any, folders: Sequence[Path], command_values: CommandValues, *, unused: Sequence[str] = ()
+) -> None:
     """Refuse calls and marked values that neither the folders of options nor the command line name. Marked values of
     `unused` parts of the configuration, by which nothing is done, may be any."""
-    known, calls = list_targets(folders), list(calls_in(tree, ""))
+    targets, calls = list_targets(folders), list(calls_in(tree, ""))
     for path, call in calls:
         target = call["_target_"]
         if not isinstance(target, str):
             raise ConfigError(f"{path}._target_={show(target)}: expected a name such as package.module.name")
-        if target not in known and value_at(given, f"{path}._target_") != target:
+        if target not in targets and value_at(command_values, f"{path}._target_") != target:
             raise ConfigError(
                 f"{path}._target_={show(target)} is not named by any config file here; if you trust it, name its "
                 f"folder of options with -cd DIR, or add {path}._target_={show(target)} to the command"
@@ -45,7 +47,7 @@ def require_consent(tree: Any, folders: Sequence[Path], given: CommandValues, *,
     offers = offers_of(folders, sorted({target for target, _, _ in marked}))
     for target, path, value in marked:
         name = path.rpartition(".")[2]
-        if value not in offers.get((target, name), ()) and value_at(given, path) != value:
+        if value not in offers.get((target, name), ()) and value_at(command_values, path) != value:
             raise ConfigError(
                 f"{path}={show(value)} decides which code runs, which server is asked or where a run is uploaded, "
                 f"which a saved configuration may not: if you trust it, add {path}={spell(value)} to the command"
@@ -77,23 +79,27 @@ def marked_parameters(target: str) -> list[str]:
         parameters = signature(target).parameters.values()
     except LookupError:  # what is wrong with it is told by the check of the configuration
         return []
-    return [one.name for one in parameters if one.annotation is not None and one.annotation.has_mark(MARK)]
+    return [
+        parameter.name
+        for parameter in parameters
+        if parameter.annotation is not None and parameter.annotation.has_mark(MARK)
+    ]
 
 
 def offers_of(folders: Sequence[Path], wanted: Sequence[str]) -> Offers:
     """Values of marked parameters of the wanted targets in the options of these folders."""
-    found: dict[tuple[str, str], list[Any]] = defaultdict(list)
+    offers: dict[tuple[str, str], list[Any]] = defaultdict(list)
     for option in options_of(folders, [*wanted, *(f"{name}:" for each in wanted for name in marked_parameters(each))]):
         for path, call in calls_in(option, ""):
             if call["_target_"] in wanted:
                 for target, place, value in marked_values(path, call):
-                    found[target, place.rpartition(".")[2]].append(value)
-    return found
+                    offers[target, place.rpartition(".")[2]].append(value)
+    return offers
 
 
 def options_of(folders: Sequence[Path], words: Sequence[str]) -> Iterator[Any]:
-    """Every option that can be read and whose own file has one of the words, merged with its defaults: without them, it
-    offers what its defaults do."""
+    """Yield every readable option whose own file has one of the words, merged with its defaults. An option without the
+    words adds nothing to the values of its defaults."""
     for group in every_group(folders):
         for name, file in option_files(group, folders).items():
             text = file.read_text(encoding="utf-8", errors="replace")

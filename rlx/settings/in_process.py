@@ -1,4 +1,4 @@
-"""One run within a program that goes on after it: Hydra's state and the log are as they were."""
+"""One run within a longer program: the run leaves Hydra's state and the log unchanged."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def refuse_several(words: Sequence[str]) -> None:
 
 @contextmanager
 def restore_after() -> Iterator[None]:
-    """Restore what `launch` changes for a command that ends after it."""
+    """Restore Hydra's global state, which `launch` changes."""
     state = Singleton.get_state()
     try:
         yield

@@ -101,13 +101,13 @@ def comment_of(lines: Sequence[str], row: int, column: int | None = None) -> str
 
 def meanings_of(sources: Iterable[Source]) -> dict[str, Meaning]:
     """Merge the meanings of all files; a later file overrides an earlier one."""
-    found: dict[str, Meaning] = {}
+    meanings: dict[str, Meaning] = {}
     for package, file in sources:
         if package:
-            found[package] = Meaning(text=describe_file(file), file=file, line=1)
+            meanings[package] = Meaning(text=describe_file(file), file=file, line=1)
         for name, meaning in read_meanings(file).items():
-            found[f"{package}.{name}".lstrip(".")] = meaning
-    return found
+            meanings[f"{package}.{name}".lstrip(".")] = meaning
+    return meanings
 
 
 def list_keys(tree: Tree, sources: Iterable[Source]) -> list[Key]:
@@ -115,22 +115,22 @@ def list_keys(tree: Tree, sources: Iterable[Source]) -> list[Key]:
     return list(_list(tree, "", Meaning(), "rlx.run.run.Run", meanings_of(sources)))
 
 
-def _list(tree: Tree, above: str, parent: Meaning, target: str, found: Mapping[str, Meaning]) -> Iterator[Key]:
+def _list(tree: Tree, above: str, parent: Meaning, target: str, meanings: Mapping[str, Meaning]) -> Iterator[Key]:
     for name, value in tree.items():
         if name in NOT_KEYS:
             continue
-        path, own = f"{above}{name}", value.get("_target_", "") if isinstance(value, Mapping) else ""
-        parameter, meaning = parameter_of(target, name), found.get(path, Meaning())
+        path, child_target = f"{above}{name}", value.get("_target_", "") if isinstance(value, Mapping) else ""
+        parameter, meaning = parameter_of(target, name), meanings.get(path, Meaning())
         text = " ".join(filter(None, (parameter.text if parameter else "", meaning.text)))
         meaning = replace(
             meaning,
-            text=text or docstring(own) or ("" if target else parent.text),
+            text=text or docstring(child_target) or ("" if target else parent.text),
             written=meaning.written or write_default(parameter),
         )
-        kind = describe_type(parameter) or ("" if target else kind_of_data(own, value))
+        kind = describe_type(parameter) or ("" if target else kind_of_data(child_target, value))
         yield Key(path=path, value=value, kind=kind, meaning=meaning)
         if isinstance(value, Mapping):
-            yield from _list(value, f"{path}.", meaning, own, found)
+            yield from _list(value, f"{path}.", meaning, child_target, meanings)
 
 
 def parameter_of(target: str, name: str) -> Parameter | None:
@@ -155,9 +155,9 @@ def write_default(parameter: Parameter | None) -> str:
     return "" if default is NO_VALUE else show(default)
 
 
-def kind_of_data(own: str, value: Any) -> str:
+def kind_of_data(target: str, value: Any) -> str:
     """Describe a value of plain data, which has no declared type: as a call of `own`, or by the type of the value."""
-    return f"the keys of {own.rpartition('.')[2]}" if own else WORDS.get(type(value).__name__, "anything")
+    return f"the keys of {target.rpartition('.')[2]}" if target else WORDS.get(type(value).__name__, "anything")
 
 
 def docstring(target: str) -> str:
@@ -171,7 +171,7 @@ def docstring(target: str) -> str:
 
 
 def list_missing(key: Key) -> list[str]:
-    """Keywords that a call would take beyond those it has."""
+    """Return the keywords of a call's target that the call does not set."""
     target = key.value.get("_target_", "") if isinstance(key.value, Mapping) else ""
     try:
         return [name for name in signature(target).parameters if name not in key.value] if target else []
@@ -181,9 +181,9 @@ def list_missing(key: Key) -> list[str]:
 
 def find(keys: Sequence[Key], path: str) -> list[Key]:
     """The key and all below it; ConfigError with names near it where there is none."""
-    found = [key for key in keys if key.path == path or key.path.startswith(f"{path}.")]
-    if found:
-        return found
+    matches = [key for key in keys if key.path == path or key.path.startswith(f"{path}.")]
+    if matches:
+        return matches
     above = path.rpartition(".")[0]
     beside = [key.path.rpartition(".")[2] for key in keys if key.path.rpartition(".")[0] == above]
     raise ConfigError(f"there is no key {path!r}{suggest(path, keys, beside)}")
@@ -195,18 +195,18 @@ def suggest(path: str, keys: Sequence[Key], names: Sequence[str]) -> str:
     same = [key.path for key in keys if key.path.rpartition(".")[2] == last]
     is_near = bool(difflib.get_close_matches(last, names, cutoff=0.6))
     used = [key for key in keys if not key.path.startswith(DERIVED)]  # these take the recipe's values
-    found = nearest(path, same) or ([] if is_near else nearest(path, means(last, used) or means(last, keys)))
-    return f"; did you mean {', '.join(found)}?" if found else near(last, names)
+    suggestions = nearest(path, same) or ([] if is_near else nearest(path, means(last, used) or means(last, keys)))
+    return f"; did you mean {', '.join(suggestions)}?" if suggestions else near(last, names)
 
 
 def means(name: str, keys: Sequence[Key]) -> list[str]:
-    """Keys whose comment says these words, those first where it begins with them."""
+    """Return the keys whose comment contains these words, ordered by the position of the words."""
     words = name.replace("_", " ").lower()
-    said = {key.path: key.meaning.text.lower().find(words) for key in keys if key.is_leaf and len(words) > 3}
-    return sorted((path for path, place in said.items() if place >= 0), key=lambda path: said[path])
+    positions = {key.path: key.meaning.text.lower().find(words) for key in keys if key.is_leaf and len(words) > 3}
+    return sorted((path for path, place in positions.items() if place >= 0), key=lambda path: positions[path])
 
 
 def nearest(path: str, paths: Sequence[str]) -> list[str]:
-    """At most four, those that begin as `path` does first, then those least deep."""
+    """Return at most four paths: those with the first word of `path` first, then the least deep."""
     head = path.partition(".")[0]
     return sorted(paths, key=lambda other: (other.partition(".")[0] != head, other.count(".")))[:4]

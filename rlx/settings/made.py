@@ -1,5 +1,5 @@
-"""Check that a call makes what its key stands for: a class by inheritance, a base class and a Protocol by the form of
-their members too."""
+"""Check the result of a call against the type of its key: a class by inheritance, a base class and a Protocol also by
+the form of their members."""
 
 from __future__ import annotations
 
@@ -27,54 +27,60 @@ def check_made(value: Any, target: str, parameter: Parameter, path: str) -> None
         raise ConfigError(f"{path}: {mistakes[0]}")
 
 
-def check_promise(found: Any, target: str, parameter: Parameter, path: str) -> None:
+def check_promise(callee: Any, target: str, parameter: Parameter, path: str) -> None:
     """Refuse a target before it is called, if by its class or its declared return type it makes none of the classes
     that the key's annotation names."""
     wanted = list(classes(parameter.annotation)) if parameter.annotation is not None else []
-    made = read_promise(found, target)
+    return_types = read_promise(callee, target)
     kinds = [(node, getattr(importlib.import_module(module), last_word(node))) for node, module in wanted]
-    if inspect.isclass(found) and (lacks := abstract(found)) and any(fits(found, *pair) for pair in kinds):
+    if inspect.isclass(callee) and (lacks := abstract(callee)) and any(fits(callee, *pair) for pair in kinds):
         raise ConfigError(
             f"{path}: {target} has no {', '.join(sorted(lacks))}, which every {kinds[0][1].__name__} needs"
         )
-    if kinds and made is not None and not any(fits(each, node, kind) for each in made for node, kind in kinds):
+    if (
+        kinds
+        and return_types is not None
+        and not any(fits(each, node, kind) for each in return_types for node, kind in kinds)
+    ):
         names = " or ".join(last_word(node) for node, _ in kinds)
-        what = " or ".join(each.__name__ for each in made) or "something else"
-        own = [kind for _, kind in kinds if abstract(kind)]
-        hint = f": derive it, as in class {what}({own[0].__name__}) of {own[0].__module__}" if own else ""
-        raise ConfigError(f"{path}: {no_instance(target, what, names)}{hint}")
+        actual_names = " or ".join(each.__name__ for each in return_types) or "something else"
+        bases = [kind for _, kind in kinds if abstract(kind)]
+        hint = f": derive it, as in class {actual_names}({bases[0].__name__}) of {bases[0].__module__}" if bases else ""
+        raise ConfigError(f"{path}: {no_instance(target, actual_names, names)}{hint}")
 
 
-def abstract(made: type) -> frozenset[str]:
+def abstract(kind: type) -> frozenset[str]:
     """Names of the members that a class must define and does not."""
-    return getattr(made, "__abstractmethods__", frozenset())
+    return getattr(kind, "__abstractmethods__", frozenset())
 
 
-def read_promise(found: Any, target: str) -> list[type] | None:
+def read_promise(callee: Any, target: str) -> list[type] | None:
     """Classes of which a call's result is one, as the source declares; empty for what has no source to read. None for
     a function that declares nothing, of which the result alone tells."""
-    if inspect.isclass(found):
-        return [found]
-    if not inspect.isfunction(found):
+    if inspect.isclass(callee):
+        return [callee]
+    if not inspect.isfunction(callee):
         return []
-    node = lookup(found.__module__, found.__qualname__)
+    node = lookup(callee.__module__, callee.__qualname__)
     if not isinstance(node, ast.FunctionDef) or node.returns is None:
         return None
-    returned = Annotation(node.returns, found.__module__)
-    declared = [getattr(importlib.import_module(module), last_word(one)) for one, module in classes(returned)]
+    returned = Annotation(node.returns, callee.__module__)
+    declared = [
+        getattr(importlib.import_module(module), last_word(class_node)) for class_node, module in classes(returned)
+    ]
     name, _ = returned.opened()
     return declared or ([getattr(builtins, name)] if inspect.isclass(getattr(builtins, name, None)) else None)
 
 
-def fits(made: type, node: ast.AST, kind: type) -> bool:
+def fits(candidate: type, node: ast.AST, kind: type) -> bool:
     """Return whether a class may be of another one: by inheritance, or by some member of a Protocol."""
-    if not isinstance(node, ast.ClassDef) or made is kind:
+    if not isinstance(node, ast.ClassDef) or candidate is kind:
         return True
     if not is_protocol(node):
-        return issubclass(made, kind)
+        return issubclass(candidate, kind)
     members = [child.name for child in node.body if isinstance(child, ast.FunctionDef)]
-    own = {name for each in made.__mro__ for name in vars(each).get("__annotations__", {})}
-    return hasattr(made, "__getattr__") or any(name in own or hasattr(made, name) for name in members)
+    field_names = {name for each in candidate.__mro__ for name in vars(each).get("__annotations__", {})}
+    return hasattr(candidate, "__getattr__") or any(name in field_names or hasattr(candidate, name) for name in members)
 
 
 def classes(annotation: Annotation) -> Iterator[Annotation]:
@@ -94,8 +100,8 @@ def mistake(value: Any, target: str, module: str, wanted: ast.ClassDef) -> str:
     if not isinstance(value, kind):
         return not_one(value, target, wanted)
     members = [node for node in wanted.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
-    own = [node for node in members if abstract(kind) and overrides(value, kind, node.name)]
-    return next(unlike(value, target, module, own), "")
+    methods = [node for node in members if abstract(kind) and overrides(value, kind, node.name)]
+    return next(unlike(value, target, module, methods), "")
 
 
 def is_protocol(node: ast.ClassDef) -> bool:
@@ -106,8 +112,8 @@ def not_one(value: Any, target: str, wanted: ast.ClassDef) -> str:
     return no_instance(target, type(value).__name__, wanted.name)
 
 
-def no_instance(target: str, made: str, wanted: str) -> str:
-    return f"{target} makes {made}, which is not {'an' if wanted[0] in 'AEIOU' else 'a'} {wanted}"
+def no_instance(target: str, actual: str, wanted: str) -> str:
+    return f"{target} makes {actual}, which is not {'an' if wanted[0] in 'AEIOU' else 'a'} {wanted}"
 
 
 def missing(value: Any, target: str, module: str, wanted: ast.ClassDef) -> Iterator[str]:
@@ -130,13 +136,13 @@ def unlike(value: Any, target: str, module: str, members: Sequence[ast.FunctionD
             yield from misshapen(getattr(value, node.name), f"{target}.{node.name}", node)
 
 
-def misread(found: Any, name: str, module: str, node: ast.FunctionDef) -> Iterator[str]:
+def misread(member: Any, name: str, module: str, node: ast.FunctionDef) -> Iterator[str]:
     """A member that is a value and has the wrong type."""
-    plain = as_calls(found)
+    plain = as_calls(member)
     wanted = None if node.returns is None else Annotation(node.returns, module)
-    if wanted is not None and (callable(found) or not matches(wanted, plain)):
-        given = "a method" if callable(found) else repr(found)[:40]
-        yield f"{name} is {given}: expected {describe_member(wanted)}"
+    if wanted is not None and (callable(member) or not matches(wanted, plain)):
+        description = "a method" if callable(member) else repr(member)[:40]
+        yield f"{name} is {description}: expected {describe_member(wanted)}"
 
 
 def describe_member(annotation: Annotation) -> str:
@@ -149,13 +155,13 @@ def describe_member(annotation: Annotation) -> str:
     return f"a tuple of {item}, as in ({item}(…),)"
 
 
-def as_calls(found: Any) -> Any:
+def as_calls(value: Any) -> Any:
     """Return a value, or the items of a tuple or a mapping, as a configuration would have them."""
-    if isinstance(found, tuple):
-        return [as_call(item) for item in found]
-    if isinstance(found, Mapping):
-        return {key: as_call(item) for key, item in found.items()}
-    return as_call(found)
+    if isinstance(value, tuple):
+        return [as_call(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: as_call(item) for key, item in value.items()}
+    return as_call(value)
 
 
 def as_call(item: Any) -> Any:
@@ -163,15 +169,15 @@ def as_call(item: Any) -> Any:
     return {"_target_": type(item).__name__} if is_dataclass(item) else item
 
 
-def misshapen(found: Any, name: str, node: ast.FunctionDef) -> Iterator[str]:
+def misshapen(member: Any, name: str, node: ast.FunctionDef) -> Iterator[str]:
     """A member that is called and does not take what it is given."""
-    _, *given = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
-    if not callable(found):
+    _, *arguments = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
+    if not callable(member):
         yield f"{name} is not a method"
         return
     try:
-        inspect.signature(found).bind(*given)
+        inspect.signature(member).bind(*arguments)
     except TypeError:
-        yield f"{name} must take ({', '.join(given)})"
+        yield f"{name} must take ({', '.join(arguments)})"
     except ValueError:  # it has no signature to be read
         return

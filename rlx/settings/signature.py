@@ -53,10 +53,10 @@ class Annotation(NamedTuple):
                 return "or" if name in ("Optional", "Union") else name, [self.at(node) for node in [*inner, *more]]
             case ast.Name() | ast.Attribute():
                 name = last_word(self.node)
-                found = None if name in PLAIN else resolve(self.module, ast.unparse(self.node))
-                if found is None:
+                definition = None if name in PLAIN else resolve(self.module, ast.unparse(self.node))
+                if definition is None:
                     return name, []
-                return ("class", [found]) if isinstance(found.node, ast.ClassDef) else found.opened()
+                return ("class", [definition]) if isinstance(definition.node, ast.ClassDef) else definition.opened()
         return "", []
 
     def at(self, node: ast.AST) -> Annotation:
@@ -76,9 +76,9 @@ class Annotation(NamedTuple):
             case ast.Name() | ast.Attribute() if (name := last_word(self.node)) not in names:
                 if name == mark:
                     return True
-                found = resolve(self.module, ast.unparse(self.node))
-                is_alias = found is not None and not isinstance(found.node, ast.ClassDef)
-                return found is not None and is_alias and found.has_mark(mark, names | {name})
+                definition = resolve(self.module, ast.unparse(self.node))
+                is_alias = definition is not None and not isinstance(definition.node, ast.ClassDef)
+                return definition is not None and is_alias and definition.has_mark(mark, names | {name})
         return False
 
 
@@ -192,8 +192,8 @@ def resolve(module: str, name: str) -> Annotation | None:
 
 def _resolve_below(imported: ast.alias, rest: str) -> Annotation | None:
     """Resolve `rest` below `import a.b` or `import a.b as c`: after `a`, or after `c`."""
-    whole = f"{imported.name if imported.asname else imported.name.partition('.')[0]}.{rest}"
-    module, _, name = whole.rpartition(".")
+    full_name = f"{imported.name if imported.asname else imported.name.partition('.')[0]}.{rest}"
+    module, _, name = full_name.rpartition(".")
     return resolve(module, name) if name else None
 
 
@@ -249,9 +249,9 @@ def _of_class(node: ast.ClassDef, module: str) -> Signature:
             return _of_function(child, module, skip_self=True)
     parameters: dict[str, Parameter] = {}
     for base in node.bases:
-        found = resolve(module, base.id) if isinstance(base, ast.Name) else None
-        if found is not None and isinstance(found.node, ast.ClassDef):
-            parameters |= _of_class(found.node, found.module).parameters
+        definition = resolve(module, base.id) if isinstance(base, ast.Name) else None
+        if definition is not None and isinstance(definition.node, ast.ClassDef):
+            parameters |= _of_class(definition.node, definition.module).parameters
     for child, below in zip(node.body, [*node.body[1:], None], strict=True):
         if isinstance(child, ast.AnnAssign) and isinstance(child.target, ast.Name) and _is_field(child):
             name, (required, default) = child.target.id, _default_of_field(child.value)
@@ -287,8 +287,8 @@ def _default_of_field(value: ast.expr | None) -> tuple[bool, ast.expr | None]:
 def _of_object(target: str, module: str, name: str) -> Signature:
     """Return the signature of an object without source, by an import: the last resort."""
     try:
-        found: Any = getattr(importlib.import_module(module), name)
-        parameters = inspect.signature(found).parameters.values()
+        callee: Any = getattr(importlib.import_module(module), name)
+        parameters = inspect.signature(callee).parameters.values()
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise LookupError(f"{target!r} cannot be called: {error}") from None
     kinds = {parameter.kind for parameter in parameters}

@@ -14,7 +14,7 @@ from rlx.settings.words import in_quotes
 
 KEY = re.compile(r"\+{0,2}[\w./@-]+", re.ASCII)
 PLAIN = re.compile(r"[A-Za-z_][\w./-]*", re.ASCII)
-"""Text that needs no quotes, unless it is one of NAMES."""
+"""Pattern of text without quotes; NAMES need quotes all the same."""
 NAMES = {"true", "false", "yes", "no", "on", "off", "null", "none", "nan", "inf"}
 REFERENCE = re.compile(r"(\\*)\$\{")
 """A reference as OmegaConf reads it, after any backslashes."""

@@ -67,7 +67,7 @@ class Screen:
         self.file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="backslashreplace")
         console = Console(file=self.file, force_terminal=terminal, width=100, height=30, color_system=None)
         self.times = iter(range(0, 10**6, 2))
-        watch(Watcher(folder, clock=lambda: float(next(self.times))), console, every=2.0, sleep=self.sleep)
+        watch(Watcher(folder, clock=lambda: float(next(self.times))), console, interval=2.0, sleep=self.sleep)
         self.file.flush()
         self.text = self.file.buffer.getvalue().decode(encoding)  # type: ignore[attr-defined]
 
