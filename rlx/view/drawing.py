@@ -58,12 +58,12 @@ def play(task: Mapping[str, Any], options: Mapping[str, Any], seed: int) -> Gene
 
 
 def limit(memory_mb: int) -> None:
-    """Limit this process, and those that it starts: an address space beyond the present one, and the size of files."""
+    """Limit the address space, beyond its present size, and the size of files, for this process and its children."""
     memory = address_space() + memory_mb * 2**20
-    for what, value in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_FSIZE, FILE_MB * 2**20)):
-        hard = resource.getrlimit(what)[1]
+    for resource_kind, value in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_FSIZE, FILE_MB * 2**20)):
+        hard = resource.getrlimit(resource_kind)[1]
         least = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(what, (least, least))
+        resource.setrlimit(resource_kind, (least, least))
 
 
 def read_stored(path: Path, row: Row) -> Stored:

@@ -30,7 +30,7 @@ SAME_START = ("task", "env", "sample")
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A stored episode, and its turns as the file has them."""
+    """A stored episode, with the parsed JSON of its turns."""
 
     stored: Stored
     turns: Sequence[Mapping[str, Any]]
@@ -40,13 +40,13 @@ class Line:
         return self.stored.trajectory
 
 
-def read_line(one: FileRows, number: int) -> Line:
-    """Read a line; RefusedError says why it cannot be."""
-    row = one.find(number)
+def read_line(file_rows: FileRows, number: int) -> Line:
+    """Return the episode of a line; raise RefusedError if the line cannot be read."""
+    row = file_rows.find(number)
     if row is None:
-        what = "cannot be read" if 0 < number <= one.head.lines else "is not there"
-        raise RefusedError(404, f"{one.file.name}: line {number} {what}")
-    return read_row(one.file, row)
+        problem = "cannot be read" if 0 < number <= file_rows.head.lines else "is not there"
+        raise RefusedError(404, f"{file_rows.file.name}: line {number} {problem}")
+    return read_row(file_rows.file, row)
 
 
 def read_row(file: EpisodeFile, row: Row) -> Line:
@@ -60,37 +60,43 @@ def read_row(file: EpisodeFile, row: Row) -> Line:
         raise RefusedError(422, f"{file.name}:{row.line}: {error}") from None
 
 
-def episode_answer(one: FileRows, number: int, decode: Decode | None) -> bytes:
-    line = read_line(one, number)
-    times = times_of(one, number, line.episode)
-    group = group_of(one, number)
-    near = [member.line for member in islice(members(one, group), MOST_MEMBERS)]
+def episode_answer(file_rows: FileRows, number: int, decode: Decode | None) -> bytes:
+    line = read_line(file_rows, number)
+    times = times_of(file_rows, number, line.episode)
+    group = group_of(file_rows, number)
+    near = [member.line for member in islice(members(file_rows, group), MOST_MEMBERS)]
     return dump(
-        {**describe_episode(line, decode), "file": one.file.name, "group": group, "neighbours": near, "times": times}
+        {
+            **describe_episode(line, decode),
+            "file": file_rows.file.name,
+            "group": group,
+            "neighbours": near,
+            "times": times,
+        }
     )
 
 
-def times_of(one: FileRows, number: int, episode: Trajectory) -> dict[str, Any] | None:
+def times_of(file_rows: FileRows, number: int, episode: Trajectory) -> dict[str, Any] | None:
     """Return the seconds that a training episode spent waiting, for each turn that it sampled; None without."""
-    folder = one.file.path.parent.parent
-    if one.file.step is None:
+    folder = file_rows.file.path.parent.parent
+    if file_rows.file.step is None:
         return None
-    key = (episode.task.key, episode.sample, repeat_of(one.rows, number))
+    key = (episode.task.key, episode.sample, repeat_of(file_rows.rows, number))
     try:
-        found = read_times(folder, one.file.step).get(key)
+        times = read_times(folder, file_rows.file.step).get(key)
     except OSError:
         return None
-    if found is None or len(found.turns) != len(episode.new_turns):
+    if times is None or len(times.turns) != len(episode.new_turns):
         return None
-    turns = [[plain(turn.generate), plain(turn.environment)] for turn in found.turns]
-    return {"queue": plain(found.queue), "opening": plain(found.opening), "turns": turns}
+    turns = [[plain(turn.generate), plain(turn.environment)] for turn in times.turns]
+    return {"queue": plain(times.queue), "opening": plain(times.opening), "turns": turns}
 
 
 def repeat_of(rows: Array, number: int) -> int:
     """Return the number of earlier lines with the task and sample of a line: episodes are stored in the order in which
     they were asked for."""
-    (own,) = rows[rows["line"] == number]
-    is_same = (rows["line"] < number) & np.logical_and.reduce([rows[name] == own[name] for name in SAME_START])
+    (row,) = rows[rows["line"] == number]
+    is_same = (rows["line"] < number) & np.logical_and.reduce([rows[name] == row[name] for name in SAME_START])
     return int(is_same.sum())
 
 
@@ -109,7 +115,7 @@ def describe_episode(line: Line, decode: Decode | None) -> dict[str, Any]:
         "fork": fork_of(episode),
         "agents": []
         if is_one(results)
-        else [{"agent": one.agent, "reward": plain(one.reward), "success": one.success} for one in results],
+        else [{"agent": result.agent, "reward": plain(result.reward), "success": result.success} for result in results],
         "openings": openings(episode, decode),
         "turns": [
             describe_turn(place, turn, line.turns[place], episode, decode) for place, turn in enumerate(episode.turns)
@@ -126,8 +132,8 @@ def fork_of(episode: Trajectory) -> dict[str, Any] | None:
     fork = episode.fork
     if fork is None:
         return None
-    told = {"parent": fork.parent, "turn": fork.turn, "token": fork.token}
-    return {**told, "num_forced": len(fork.forced), "learned": fork.learned}
+    origin = {"parent": fork.parent, "turn": fork.turn, "token": fork.token}
+    return {**origin, "num_forced": len(fork.forced), "learned": fork.learned}
 
 
 def openings(episode: Trajectory, decode: Decode | None) -> list[dict[str, Any]]:
@@ -135,11 +141,11 @@ def openings(episode: Trajectory, decode: Decode | None) -> list[dict[str, Any]]
     cannot be decoded."""
     if decode is None or not episode.turns:
         return [{"agent": "", **texts(text=joined(episode.task.prompt) + joined(episode.opening))}]
-    found = []
+    opening_texts = []
     for agent in dict.fromkeys(turn.agent for turn in episode.turns):
         first = next(turn for turn in episode.turns if turn.agent == agent)
-        found.append({"agent": agent, **texts(text=decoded(first.prompt_ids, decode))})
-    return found
+        opening_texts.append({"agent": agent, **texts(text=decoded(first.prompt_ids, decode))})
+    return opening_texts
 
 
 def decoded(ids: Sequence[int], decode: Decode) -> str:

@@ -37,7 +37,7 @@ MOST_FORMER = 4
 
 @dataclass
 class Loaded:
-    """Table of a run as it was last, and the job that reads it anew."""
+    """Latest table of a run, and the job that reads a newer one."""
 
     table: Table = field(default_factory=Table)
     former: tuple[Table, ...] = ()
@@ -55,26 +55,26 @@ class EpisodeTables:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2, thread_name_prefix="index"))
 
-    def answer(self, folder: Path, known: str = "", mark: str = "") -> Answer:
-        """Return the table, or what came after that of a mark; 304 or 204 if nothing did, 202 while it is read."""
+    def answer(self, folder: Path, caller_etag: str = "", mark: str = "") -> Answer:
+        """Return the table, or the rows after the table of a mark; 304 or 204 without new rows, 202 during a read."""
         table = self.current(folder)
         if table is None:
-            one = self.loaded(folder)
-            return Answer(dump({"indexing": {"done": one.done, "of": one.total}}), status=202)
+            loaded = self.loaded(folder)
+            return Answer(dump({"indexing": {"done": loaded.done, "of": loaded.total}}), status=202)
         etag = f'"{table.etag}"'
         if mark:
             return self.added(folder, table, mark)
         headers = {"ETag": etag, "Cache-Control": "no-cache"}
-        if known == etag:
+        if caller_etag == etag:
             return Answer(b"", status=304, kind=KIND, headers=headers)
         return Answer(table.body, kind=KIND, headers=headers)
 
     def added(self, folder: Path, table: Table, mark: str) -> Answer:
-        """Return what came after the table of a mark; all where that table is not known any more."""
+        """Return the rows after the table of a mark; the full table if that table was discarded."""
         headers = {"ETag": f'"{table.etag}"'}
         if mark == table.etag:
             return Answer(b"", status=204, kind=KIND, headers=headers)
-        base = next((one for one in self.loaded(folder).former if one.etag == mark), None)
+        base = next((earlier for earlier in self.loaded(folder).former if earlier.etag == mark), None)
         return Answer(table.body if base is None else pack(table, base), kind=KIND, headers=headers)
 
     def current(self, folder: Path) -> Table | None:
@@ -95,50 +95,52 @@ class EpisodeTables:
 
     def loaded(self, folder: Path) -> Loaded:
         with self._lock:
-            found = self._loaded.pop(folder, None) or Loaded()
-            self._loaded[folder] = found
+            loaded = self._loaded.pop(folder, None) or Loaded()
+            self._loaded[folder] = loaded
             while len(self._loaded) > MOST_RUNS:
                 self._loaded.popitem(last=False)
-            return found
+            return loaded
 
     def file(self, folder: Path, name: str) -> FileRows:
         """Return the rows of one file of a run, by its name."""
         file = find_file(folder, name)
-        known = next((one for one in self.loaded(folder).table.files if one.file.name == name), None)
-        found = read_file(file, known, None)
-        if found.damage and not len(found.rows):
-            raise RefusedError(422, found.damage)
-        return found
+        earlier = next(
+            (file_rows for file_rows in self.loaded(folder).table.files if file_rows.file.name == name), None
+        )
+        fresh_rows = read_file(file, earlier, None)
+        if fresh_rows.damage and not len(fresh_rows.rows):
+            raise RefusedError(422, fresh_rows.damage)
+        return fresh_rows
 
 
 def etag_of(files: Sequence[EpisodeFile], damage: Sequence[str]) -> str:
     """Return a digest of the files' names and states."""
-    told = repr([(file.name, file.state) for file in files]) + repr(damage)
-    return hashlib.sha256(told.encode()).hexdigest()[:24]
+    state_text = repr([(file.name, file.state) for file in files]) + repr(damage)
+    return hashlib.sha256(state_text.encode()).hexdigest()[:24]
 
 
 def load(loaded: Loaded, files: Sequence[EpisodeFile], etag: str) -> None:
     """Read the rows of all files."""
-    known = {one.file.name: one for one in loaded.table.files}
+    earlier = {file_rows.file.name: file_rows for file_rows in loaded.table.files}
     before, loaded.total = 0, sum(file.state[0] for file in files)
-    found = []
+    rows_of_files = []
     for file in files:
 
         def progress(done: int, _: int, before: int = before) -> None:
             loaded.done = before + done
 
-        found.append(read_file(file, known.get(file.name), progress))
+        rows_of_files.append(read_file(file, earlier.get(file.name), progress))
         before += file.state[0]
         loaded.done = before
     if loaded.table.etag:
         loaded.former = (*loaded.former, replace(loaded.table))[-MOST_FORMER:]  # without its bytes
-    strings = dict.fromkeys(chain(loaded.table.strings, *(one.head.strings for one in found)))
-    loaded.table = Table(etag, found, list(strings))
+    strings = dict.fromkeys(chain(loaded.table.strings, *(file_rows.head.strings for file_rows in rows_of_files)))
+    loaded.table = Table(etag, rows_of_files, list(strings))
 
 
-def read_file(file: EpisodeFile, known: FileRows | None, progress: Progress | None) -> FileRows:
-    if known is not None and known.file == file and not known.damage:
-        return known
+def read_file(file: EpisodeFile, earlier: FileRows | None, progress: Progress | None) -> FileRows:
+    if earlier is not None and earlier.file == file and not earlier.damage:
+        return earlier
     try:
         with open_index(file.path, progress) as index:
             rows, head = np.fromiter(index.rows(), ROWS, index.head.num_rows), index.head

@@ -47,10 +47,10 @@ def answers_of(view: View, run: str, file: str, lines: Sequence[int]) -> Iterato
     groups: dict[int, None] = {}
     for line in lines:
         query = {"run": run, "file": file, "line": str(line)}
-        found = view.episode(query)
-        yield name_of("episode", query), found
+        answer = view.episode(query)
+        yield name_of("episode", query), answer
         yield name_of("pictures", query), view.pictures(query)
-        groups[json.loads(found)["group"]] = None
+        groups[json.loads(answer)["group"]] = None
     for group in groups:
         query = {"run": run, "file": file, "group": str(group)}
         yield name_of("group", query), view.group(query)
@@ -84,7 +84,7 @@ def hash_of(text: str) -> str:
 
 def put(html: str, place: str, text: str) -> str:
     """Replace a place that the page must have once."""
-    before, found, after = html.partition(place)
-    if not found or place in after:
+    before, match, after = html.partition(place)
+    if not match or place in after:
         raise ExportError(f"the built page lacks {place}: build it again (make page)")
     return before + text + after

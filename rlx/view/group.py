@@ -18,17 +18,17 @@ SHORT = 200
 """Characters of a turn's text."""
 
 
-def group_answer(one: FileRows, group: int, decode: Decode | None) -> bytes:
-    rows = list(islice(members(one, group), MOST_MEMBERS + 1))
+def group_answer(file_rows: FileRows, group: int, decode: Decode | None) -> bytes:
+    rows = list(islice(members(file_rows, group), MOST_MEMBERS + 1))
     if not rows:
-        raise RefusedError(404, f"{one.file.name} has no group {group}")
-    found = [describe_member(one, row, decode) for row in rows[:MOST_MEMBERS]]
-    return dump({"members": found, "more": len(rows) > MOST_MEMBERS})
+        raise RefusedError(404, f"{file_rows.file.name} has no group {group}")
+    episodes = [describe_member(file_rows, row, decode) for row in rows[:MOST_MEMBERS]]
+    return dump({"members": episodes, "more": len(rows) > MOST_MEMBERS})
 
 
-def describe_member(one: FileRows, row: Row, decode: Decode | None) -> dict[str, Any]:
-    """Describe an episode; of one that cannot be read, what its row says, and why."""
-    told = {
+def describe_member(file_rows: FileRows, row: Row, decode: Decode | None) -> dict[str, Any]:
+    """Describe an episode; for an unreadable episode, its row and the reason."""
+    row_fields = {
         "line": row.line,
         "sample": row.sample,
         "parent": None if row.parent < 0 else row.parent,
@@ -37,13 +37,13 @@ def describe_member(one: FileRows, row: Row, decode: Decode | None) -> dict[str,
         "spare": bool(row.spare),
     }
     try:
-        line = read_row(one.file, row)
+        line = read_row(file_rows.file, row)
         turns = [describe_turn(place, turn, line, decode) for place, turn in enumerate(line.episode.turns)]
     except RefusedError as error:
-        return {**told, "fork_turn": None, "fork_token": None, "turns": [], "damage": str(error)}
+        return {**row_fields, "fork_turn": None, "fork_token": None, "turns": [], "damage": str(error)}
     fork = line.episode.fork
     left = {"fork_turn": fork.turn if fork else None, "fork_token": fork.token if fork else None}
-    return {**told, **left, "task": line.episode.task.id[:SHORT], "turns": turns}
+    return {**row_fields, **left, "task": line.episode.task.id[:SHORT], "turns": turns}
 
 
 def describe_turn(place: int, turn: Turn, line: Line, decode: Decode | None) -> dict[str, Any]:
@@ -64,5 +64,5 @@ def describe_turn(place: int, turn: Turn, line: Line, decode: Decode | None) -> 
 
 def mean(notes: Mapping[str, Sequence[Any]], name: str) -> float | int | None:
     """Return the mean of a column over the tokens that have a value; None where none has."""
-    found = [value for value in map(plain, notes.get(name, ())) if value is not None]
-    return plain(sum(found) / len(found)) if found else None
+    values = [value for value in map(plain, notes.get(name, ())) if value is not None]
+    return plain(sum(values) / len(values)) if values else None

@@ -62,9 +62,9 @@ def mark_at(file: BinaryIO, place: int) -> str:
 
 def parse_lines(raw: bytes) -> tuple[list[dict[str, Any]], int]:
     """Return the lines that are a step's metrics, and the number of others."""
-    found = [parse_metrics(line) for line in raw.split(b"\n")[:-1]]
-    lines = [line for line in found if line is not None]
-    return lines, len(found) - len(lines)
+    records = [parse_metrics(line) for line in raw.split(b"\n")[:-1]]
+    lines = [line for line in records if line is not None]
+    return lines, len(records) - len(lines)
 
 
 def parse_metrics(raw: bytes) -> dict[str, Any] | None:

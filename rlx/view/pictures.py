@@ -29,37 +29,37 @@ REPLAYING = threading.BoundedSemaphore(2)
 """Replays at a time."""
 
 
-def pictures_answer(folder: Path, one: FileRows, number: int) -> bytes:
+def pictures_answer(folder: Path, file_rows: FileRows, number: int) -> bytes:
     """Return the pictures, and why there are no more: nothing after the last turn."""
-    read_line(one, number)
-    row = one.find(number)
+    read_line(file_rows, number)
+    row = file_rows.find(number)
     assert row is not None
-    found: list[str] = []
+    pictures: list[str] = []
     if not REPLAYING.acquire(timeout=SECONDS):
-        return dump({"pictures": found, "why": "other episodes are being replayed: try again"})
+        return dump({"pictures": pictures, "why": "other episodes are being replayed: try again"})
     try:
-        why = collect(found, {"folder": str(folder), "file": str(one.file.path), "row": row})
+        why = collect(pictures, {"folder": str(folder), "file": str(file_rows.file.path), "row": row})
     except LateError:
         why = f"the environment was stopped: it took longer than {SECONDS:g} s"
     except (ChildError, StartError) as error:
         why = f"the environment was stopped: {error}"
     finally:
         REPLAYING.release()
-    return dump({"pictures": found, "why": why[:1000]})
+    return dump({"pictures": pictures, "why": why[:1000]})
 
 
-def collect(found: list[str], task: Mapping[str, Any]) -> str:
+def collect(pictures: list[str], task: Mapping[str, Any]) -> str:
     """Append the pictures as they are drawn, and return why there are no more."""
-    until = monotonic() + SECONDS
+    deadline = monotonic() + SECONDS
     options = {"memory_mb": MEMORY_MB, "here": str(Path.cwd())}
     process = box(MODULE, contained=False).begin({"task": task, "options": options, "seed": 0}, Limits())
     try:
-        told = process.hear(until - monotonic())
-        while "picture" in told:
-            found.append(str(told["picture"])[:MOST_TEXT])
-            if sum(map(len, found)) > MOST_PICTURED:
+        answer = process.hear(deadline - monotonic())
+        while "picture" in answer:
+            pictures.append(str(answer["picture"])[:MOST_TEXT])
+            if sum(map(len, pictures)) > MOST_PICTURED:
                 return f"the pictures have more than {MOST_PICTURED:,} characters"
-            told = process.ask(None, max(LEAST, until - monotonic()))
-        return str(told.get("why", ""))
+            answer = process.ask(None, max(LEAST, deadline - monotonic()))
+        return str(answer.get("why", ""))
     finally:
         process.end()

@@ -41,22 +41,22 @@ class Places:
         return next((run for run, path in self.runs().items() if path == folder), None)
 
     def find(self, run: str) -> Path:
-        found = self.runs().get(run)
-        if found is None:
+        folder = self.runs().get(run)
+        if folder is None:
             raise RefusedError(404, "there is no such run")
-        return found
+        return folder
 
 
 def name_runs(folders: Sequence[Path]) -> dict[str, Path]:
     """Return the runs below folders by ids: their paths from there, after the folder's name where there are several."""
-    found: dict[str, Path] = {}
-    seen: set[Path] = set()
+    runs: dict[str, Path] = {}
+    run_folders: set[Path] = set()
     for place in folders:
         for folder in runs_below(place):
-            if folder not in seen:
-                seen.add(folder)
-                found[free_id(id_of(folder, place, several=len(folders) > 1), found)] = folder
-    return found
+            if folder not in run_folders:
+                run_folders.add(folder)
+                runs[free_id(id_of(folder, place, several=len(folders) > 1), runs)] = folder
+    return runs
 
 
 def id_of(folder: Path, place: Path, *, several: bool) -> str:
@@ -66,19 +66,19 @@ def id_of(folder: Path, place: Path, *, several: bool) -> str:
     return "/".join(named).encode("utf-8", "replace").decode()
 
 
-def free_id(name: str, taken: Mapping[str, Path]) -> str:
+def free_id(name: str, runs: Mapping[str, Path]) -> str:
     number, free = 1, name
-    while free in taken:
+    while free in runs:
         number, free = number + 1, f"{name}~{number + 1}"
     return free
 
 
 def find_file(folder: Path, name: str) -> EpisodeFile:
     """Return a run's file of episodes by its name."""
-    found = next((file for file in episode_files(folder)[0] if file.name == name), None)
-    if found is None:
+    episode_file = next((file for file in episode_files(folder)[0] if file.name == name), None)
+    if episode_file is None:
         raise RefusedError(404, "the run has no such file")
-    return found
+    return episode_file
 
 
 def read_inside(folder: Path, name: str) -> bytes | str:

@@ -1,4 +1,4 @@
-"""`api/runs`: every run with its state, its figures and what of its folder cannot be read."""
+"""`api/runs`: state, figures and unreadable files of every run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Runs:
     """Answers on runs, each made again only if something in its folder changed."""
 
     places: Places
-    _known: dict[Path, tuple[Mark, dict[str, Any]]] = field(default_factory=dict)
+    _cache: dict[Path, tuple[Mark, dict[str, Any]]] = field(default_factory=dict)
     _jobs: Jobs = field(default_factory=Jobs)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -47,21 +47,21 @@ class Runs:
         with self._lock:
             runs = self.places.runs()
             records = self._jobs.records(list(runs.values()), monotonic())
-            found = [
+            descriptions = [
                 {"id": name, "name": name.rpartition("/")[2], **self.describe(folder, records)}
                 for name, folder in runs.items()
             ]
-        groups = Counter(run["sweep"] for run in found)
-        rows = [{**run, "sweep": run["sweep"] if groups[run["sweep"]] > 1 else ""} for run in found]
+        groups = Counter(run["sweep"] for run in descriptions)
+        rows = [{**run, "sweep": run["sweep"] if groups[run["sweep"]] > 1 else ""} for run in descriptions]
         places = [str(place).encode("utf-8", "replace").decode() for place in self.places.folders]
         return dump({"places": places, "runs": rows})
 
     def describe(self, folder: Path, records: Mapping[str, Record]) -> dict[str, Any]:
         mark = mark_of(folder, records)
-        known = self._known.get(folder)
-        if known is None or known[0] != mark:
-            known = self._known[folder] = (mark, describe_run(folder, records))
-        return known[1]
+        entry = self._cache.get(folder)
+        if entry is None or entry[0] != mark:
+            entry = self._cache[folder] = (mark, describe_run(folder, records))
+        return entry[1]
 
 
 def describe_run(folder: Path, records: Mapping[str, Record]) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class Searches:
 
     tables: EpisodeTables
     decoder: Callable[[Path], Decode | None]
-    _found: dict[Path, Search] = field(default_factory=dict)
+    _searches: dict[Path, Search] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(self, folder: Path, question: str) -> bytes:
@@ -62,7 +62,7 @@ class Searches:
         if table is None:
             return dump({"rows": [], "indexed": 0, "of": 1, "etag": ""})
         with self._lock:
-            search = self._found.setdefault(folder, Search())
+            search = self._searches.setdefault(folder, Search())
         self.begin(search, table, folder)
         if search.why:
             raise RefusedError(503, search.why)

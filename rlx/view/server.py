@@ -71,51 +71,53 @@ class View:
     def doors(self) -> Mapping[str, Callable[[Query, str], bytes | Answer]]:
         """Return the doors by name: each a function of the query and of the caller's ETag."""
         return {
-            "runs": lambda query, known: self.runs.answer(),
-            "config": lambda query, known: config_answer(self.run(query)),
-            "metrics": lambda query, known: metrics_answer(
+            "runs": lambda query, caller_etag: self.runs.answer(),
+            "config": lambda query, caller_etag: config_answer(self.run(query)),
+            "metrics": lambda query, caller_etag: metrics_answer(
                 self.run(query), natural(query, "from", 0), query.get("mark", "")
             ),
-            "episodes": lambda query, known: self.tables.answer(self.run(query), known, query.get("mark", "")),
+            "episodes": lambda query, caller_etag: self.tables.answer(
+                self.run(query), caller_etag, query.get("mark", "")
+            ),
             "episode": self.episode,
             "group": self.group,
             "pictures": self.pictures,
-            "search": lambda query, known: self.searches.answer(self.run(query), word(query, "q")),
+            "search": lambda query, caller_etag: self.searches.answer(self.run(query), word(query, "q")),
         }
 
     def run(self, query: Query) -> Path:
         return self.places.find(word(query, "run"))
 
-    def episode(self, query: Query, known: str = "") -> bytes:
+    def episode(self, query: Query, caller_etag: str = "") -> bytes:
         folder = self.run(query)
-        one = self.tables.file(folder, word(query, "file"))
-        return episode_answer(one, natural(query, "line"), self.decoder(folder))
+        file_rows = self.tables.file(folder, word(query, "file"))
+        return episode_answer(file_rows, natural(query, "line"), self.decoder(folder))
 
-    def group(self, query: Query, known: str = "") -> bytes:
+    def group(self, query: Query, caller_etag: str = "") -> bytes:
         folder = self.run(query)
-        one = self.tables.file(folder, word(query, "file"))
-        return group_answer(one, natural(query, "group"), self.decoder(folder))
+        file_rows = self.tables.file(folder, word(query, "file"))
+        return group_answer(file_rows, natural(query, "group"), self.decoder(folder))
 
-    def pictures(self, query: Query, known: str = "") -> bytes:
+    def pictures(self, query: Query, caller_etag: str = "") -> bytes:
         folder = self.run(query)
         return pictures_answer(folder, self.tables.file(folder, word(query, "file")), natural(query, "line"))
 
     def decoder(self, folder: Path) -> Decode | None:
         """Return what decodes a run's tokens; looked for again when its configuration or checkpoints change."""
         mark = tuple(size_and_time(folder / name) for name in (CONFIG, CHECKPOINTS))
-        known = self._decoders.get(folder)
-        if known is None or known[0] != mark:
-            known = self._decoders[folder] = (mark, find_decoder(folder))
-        return known[1]
+        entry = self._decoders.get(folder)
+        if entry is None or entry[0] != mark:
+            entry = self._decoders[folder] = (mark, find_decoder(folder))
+        return entry[1]
 
-    def answer(self, path: str, query: str, known: str = "") -> bytes | Answer:
+    def answer(self, path: str, query: str, caller_etag: str = "") -> bytes | Answer:
         """Answer a call by its path below the secret."""
         if path in PAGE:
             return page_answer(path)
         door = self.doors().get(path.removeprefix("api/")) if path.startswith("api/") else None
         if door is None:
             raise RefusedError(404, "there is no such page")
-        return door(parse_query(query), known)
+        return door(parse_query(query), caller_etag)
 
 
 def page_answer(path: str) -> Answer:
@@ -128,14 +130,14 @@ def parse_query(text: str) -> Query:
     """Return the parameters, each at most once."""
     try:
         is_asked = bool(text)
-        found = parse_qs(
+        parameters = parse_qs(
             text, keep_blank_values=True, strict_parsing=is_asked, max_num_fields=MOST_FIELDS, errors="strict"
         )
     except ValueError:
         raise RefusedError(400, "the query cannot be read") from None
-    if any(len(values) > 1 for values in found.values()):
+    if any(len(values) > 1 for values in parameters.values()):
         raise RefusedError(400, "a parameter is given twice")
-    return {name: values[0] for name, values in found.items()}
+    return {name: values[0] for name, values in parameters.items()}
 
 
 def word(query: Query, name: str) -> str:

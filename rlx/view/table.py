@@ -92,18 +92,20 @@ def pack(table: Table, base: Table | None = None) -> bytes:
     """Return a table's bytes; with `base`, an earlier table of the run, only what that lacks."""
     names = {text: number for number, text in enumerate(table.strings)}
     earlier = {} if base is None else {part.file.name: part for part in base.files}
-    kept = [count_equal_rows(part, earlier.get(part.file.name), names) for part in table.files]
-    parts = [rows_after(number, part, kept[number], names) for number, part in enumerate(table.files)]
+    num_equal = [count_equal_rows(part, earlier.get(part.file.name), names) for part in table.files]
+    parts = [rows_after(number, part, num_equal[number], names) for number, part in enumerate(table.files)]
     first = [0, *np.cumsum([len(part.rows) for part in table.files]).tolist()]
-    described = [{**describe(part, first[number]), "kept": kept[number]} for number, part in enumerate(table.files)]
-    columns, data, at = [], [], 0
+    described = [
+        {**describe(part, first[number]), "kept": num_equal[number]} for number, part in enumerate(table.files)
+    ]
+    columns, data, offset = [], [], 0
     for name, kind in SENT.items():
         column = np.concatenate([part[name] for part in parts] or [np.zeros(0)]).astype(f"<{kind}")
-        columns.append({"name": name, "type": kind, "at": at})
+        columns.append({"name": name, "type": kind, "at": offset})
         data.append(padded(column.tobytes()))
-        at += len(data[-1])
+        offset += len(data[-1])
     old = 0 if base is None else len(base.strings)
-    sent = {"rows": first[-1], "sent": first[-1] - sum(kept), "kept_strings": old, "strings": table.strings[old:]}
+    sent = {"rows": first[-1], "sent": first[-1] - sum(num_equal), "kept_strings": old, "strings": table.strings[old:]}
     header = dump({**sent, "base": "" if base is None else base.etag, "files": described, "columns": columns})
     start = len(MAGIC) + 4
     header += b" " * (-(start + len(header)) % 8)
@@ -140,16 +142,16 @@ def columns_of_file(number: int, part: FileRows, names: dict[str, int]) -> Mappi
     """Return a file's columns; `names` are the strings of the answer, to which its own are added."""
     rows = part.rows
     strings = np.array([names.setdefault(text, len(names)) for text in part.head.strings] or [0], dtype="<u4")
-    found: dict[str, Array] = {name: rows[name] for name in SENT if name in Row._fields}
+    columns: dict[str, Array] = {name: rows[name] for name in SENT if name in Row._fields}
     task = np.minimum(rows["task"], len(strings) - 1)
-    found["task"] = strings[task]
-    found["env"] = strings[np.minimum(rows["env"], len(strings) - 1)]
-    found["file"] = np.full(len(rows), number, dtype="<u4")
-    found["group"] = groups_of(part)
-    found["forks"] = num_forks(found["group"], rows["sample"], rows["parent"])
+    columns["task"] = strings[task]
+    columns["env"] = strings[np.minimum(rows["env"], len(strings) - 1)]
+    columns["file"] = np.full(len(rows), number, dtype="<u4")
+    columns["group"] = groups_of(part)
+    columns["forks"] = num_forks(columns["group"], rows["sample"], rows["parent"])
     with np.errstate(over="ignore"):
-        found["reward"] = rows["reward"].astype("<f4")
-    return found
+        columns["reward"] = rows["reward"].astype("<f4")
+    return columns
 
 
 def groups_of(part: FileRows) -> Array:
@@ -163,11 +165,11 @@ def num_forks(group: Array, sample: Array, parent: Array) -> Array:
     order = np.argsort(keys, kind="stable")
     left = (group.astype(np.int64) << 32)[parent >= 0] + parent[parent >= 0]
     place = np.searchsorted(keys, left, sorter=order)
-    found = np.zeros(len(keys), dtype="<u4")
+    counts = np.zeros(len(keys), dtype="<u4")
     within = place < len(keys)
     rows, left = order[place[within]], left[within]
-    np.add.at(found, rows[keys[rows] == left], 1)
-    return found
+    np.add.at(counts, rows[keys[rows] == left], 1)
+    return counts
 
 
 def group_of(part: FileRows, line: int) -> int:

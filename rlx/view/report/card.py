@@ -30,10 +30,10 @@ TURNS = ("batch/turns", "update/selected_turns", "update/turns")
 
 def card_section(cohorts: Sequence[Cohort]) -> Section:
     """Return the tables of what was played and spent, with the rules."""
-    runs = [run for one in cohorts for run in one.runs]
+    runs = [run for cohort in cohorts for run in cohort.runs]
     each = (rollout_table({run.name: [run] for run in runs}), budget_table({run.name: [run] for run in runs}))
     is_shared = len(cohorts) < len(runs)
-    together = {one.name: one.runs for one in cohorts}
+    together = {cohort.name: cohort.runs for cohort in cohorts}
     blocks = (
         rollout_table(together),
         Notes(lines=tuple(rules_of(runs))),
@@ -52,14 +52,14 @@ Runs = Sequence[RunRecord]
 
 def total(runs: Runs, metric: str) -> float | None:
     """Return the sum of a metric over all steps; None where no step says it."""
-    found = [one.series[metric].values for one in runs if metric in one.series]
-    return sum(float(np.sum(values)) for values in found) if found else None
+    series_values = [run.series[metric].values for run in runs if metric in run.series]
+    return sum(float(np.sum(values)) for values in series_values) if series_values else None
 
 
 def weighted(runs: Runs, share: str, by: str) -> float | None:
     """Return the sum over all steps of a share times an amount; None where no step says both."""
-    found = [product(one.series[share], one.series[by]) for one in runs if {share, by} <= {*one.series}]
-    return sum(found) if found else None
+    products = [product(run.series[share], run.series[by]) for run in runs if {share, by} <= {*run.series}]
+    return sum(products) if products else None
 
 
 def product(share: Series, amount: Series) -> float:
@@ -88,7 +88,7 @@ def summed(groups: Mapping[str, Runs]) -> str:
 
 def rollout_row(name: str, runs: Runs) -> tuple[str, ...]:
     episodes, *turns = (total(runs, metric) for metric in ("batch/episodes", *TURNS))
-    failed, cut = (weighted(runs, f"episode/{what}", "batch/episodes") for what in ("errors", "truncated"))
+    failed, cut = (weighted(runs, f"episode/{stat}", "batch/episodes") for stat in ("errors", "truncated"))
     counts = [*map(count_cell, (episodes, failed, cut)), *group_cells(runs), *map(count_cell, turns)]
     return (name, ", ".join(dict.fromkeys(map(steps_cell, runs))), *counts)
 
@@ -102,22 +102,22 @@ def group_cells(runs: Runs) -> tuple[str, ...]:
 
 def dropped_cell(runs: Runs) -> str:
     """Return the number of groups behind a step's turns; 0 where no run counts turns."""
-    found = total(runs, "batch/dropped_groups")
+    count = total(runs, "batch/dropped_groups")
     is_full = not any(run.settings.get("algo.num_turns") for run in runs)
-    return count_cell(0.0 if found is None and is_full else found)
+    return count_cell(0.0 if count is None and is_full else count)
 
 
 def steps_cell(run: RunRecord) -> str:
     """Return the steps done, of those that the configuration asks for."""
     done = max(run.columns.last, (run.summary.steps or 0) if run.summary else 0)
-    asked = run.settings.get("steps")
-    return f"{done:,} of {asked:,}" if isinstance(asked, int) and asked != done else f"{done:,}"
+    num_steps = run.settings.get("steps")
+    return f"{done:,} of {num_steps:,}" if isinstance(num_steps, int) and num_steps != done else f"{done:,}"
 
 
 def skipped_cell(runs: Runs) -> str:
     """Return the share of groups whose rewards are all equal, over all steps."""
-    found = [one.series["group/informative"].values for one in runs if "group/informative" in one.series]
-    return f"{100 * (1 - float(np.mean(np.concatenate(found)))):.1f}" if found else MISSING
+    shares = [run.series["group/informative"].values for run in runs if "group/informative" in run.series]
+    return f"{100 * (1 - float(np.mean(np.concatenate(shares)))):.1f}" if shares else MISSING
 
 
 FAILED = (
@@ -161,7 +161,7 @@ RULES = {
     "algo.num_turns": "A step keeps the first tasks that have so many turns together and drops the others",
     "hardware.staleness": "Rollouts may lag behind the policy that they train",
 }
-"""Settings that drop episodes, and what they do."""
+"""Rules of settings that drop episodes."""
 ALGORITHM = "algo._target_"
 NOT_BRANCHED = "Segments after which no episode branched are left out, and so are groups whose episodes earned the same"
 DROPS = {
@@ -183,7 +183,9 @@ def listed(names: Sequence[str]) -> str:
 
 def seeds_table(cohorts: Sequence[Cohort]) -> Table:
     """Return the spread over seeds of the figures of each cohort with several runs."""
-    rows = [row for one in cohorts if len(one.judged) > 1 for stat in SPREAD_OF for row in spread_rows(one, stat)]
+    rows = [
+        row for cohort in cohorts if len(cohort.judged) > 1 for stat in SPREAD_OF for row in spread_rows(cohort, stat)
+    ]
     header = ("runs", "figure", "seeds", "mean", "standard deviation", "least", "most", "of each seed")
     return Table(title="Spread over seeds", header=header, rows=tuple(rows))
 
@@ -191,21 +193,21 @@ def seeds_table(cohorts: Sequence[Cohort]) -> Table:
 def spread_rows(cohort: Cohort, stat: str) -> list[tuple[str, ...]]:
     """Return a row of the values of the seeds, where all have the figure."""
     summaries = [run.summary for run in cohort.judged if run.summary is not None]
-    found = [one.metrics[f"eval/{stat}"].value for one in summaries if f"eval/{stat}" in one.metrics]
-    if len(found) < len(summaries):
+    values = [summary.metrics[f"eval/{stat}"].value for summary in summaries if f"eval/{stat}" in summary.metrics]
+    if len(values) < len(summaries):
         return []
     column = axis_of(stat)
-    cells = [number_cell(x, column) for x in (fmean(found), stdev(found), min(found), max(found))]
-    each = ", ".join(f"{one.seed}: {number_cell(x, column)}" for one, x in zip(summaries, found, strict=True))
-    return [(cohort.name, column.title, str(len(found)), *cells, each)]
+    cells = [number_cell(x, column) for x in (fmean(values), stdev(values), min(values), max(values))]
+    each = ", ".join(f"{summary.seed}: {number_cell(x, column)}" for summary, x in zip(summaries, values, strict=True))
+    return [(cohort.name, column.title, str(len(values)), *cells, each)]
 
 
 def budget_table(groups: Mapping[str, Runs]) -> Table:
     """Return how the runs of each group ended, their seeds and what they cost, and the sum."""
     rows = [budget_row(name, runs) for name, runs in groups.items()]
-    every = [run for runs in groups.values() for run in runs]
+    all_runs = [run for runs in groups.values() for run in runs]
     if len(groups) > 1:
-        rows.append(("all", "", "", "", *cost_cells(every)))
+        rows.append(("all", "", "", "", *cost_cells(all_runs)))
     header = ("runs", "status", "seeds", "devices", "time", "device-hours", "tokens sampled", "tool calls")
     return Table(title=f"Budget: training and evaluation{summed(groups)}", header=header, rows=tuple(rows))
 
@@ -223,8 +225,8 @@ def cost_cells(runs: Runs) -> tuple[str, ...]:
     costs = [run.summary.cost for run in runs if run.summary is not None]
     if not costs:
         return (MISSING,) * 4
-    whole = sum(costs[1:], start=costs[0])
-    return (duration(whole.seconds), f"{whole.device_hours:.2f}", f"{whole.tokens:,}", f"{whole.tool_calls:,}")
+    cost = sum(costs[1:], start=costs[0])
+    return (duration(cost.seconds), f"{cost.device_hours:.2f}", f"{cost.tokens:,}", f"{cost.tool_calls:,}")
 
 
 def devices_cell(run: RunRecord) -> str:
@@ -238,7 +240,9 @@ def devices_cell(run: RunRecord) -> str:
 def versions_of(runs: Sequence[RunRecord]) -> Iterable[str]:
     """Yield each commit and each set of versions with the number of its runs."""
     summaries = [run.summary for run in runs if run.summary is not None]
-    commits = Counter(commit_text(one.git.commit, one.git.dirty) if one.git else "no commit" for one in summaries)
+    commits = Counter(
+        commit_text(summary.git.commit, summary.git.dirty) if summary.git else "no commit" for summary in summaries
+    )
     for commit, num in commits.items():
         yield f"{commit}: {format_count(num, 'run')}"
     versions = Counter(main_versions(summary.provenance) for summary in summaries)

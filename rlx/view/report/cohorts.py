@@ -1,4 +1,4 @@
-"""Runs that differ in their seeds alone, and the figures that they have together."""
+"""Cohorts: groups of runs that differ only in their seeds, with the figures of each group."""
 
 from __future__ import annotations
 
@@ -57,31 +57,35 @@ def cohorts_of(records: Sequence[RunRecord]) -> list[Cohort]:
 
 def unlike_keys(records: Sequence[RunRecord]) -> list[str]:
     """Return the settings in which the runs differ, seeds and settings without effect left out."""
-    return [key for key in differing_keys([one.settings for one in records if one.settings]) if not is_alike(key)]
+    return [
+        key for key in differing_keys([record.settings for record in records if record.settings]) if not is_alike(key)
+    ]
 
 
 def cohort_names(groups: Sequence[Sequence[RunRecord]], keys: Sequence[str]) -> list[str]:
     """Name each group after the folder that holds its runs and no others, or else after its settings where these are
     few, or after its first run."""
-    above = [{one.name.rpartition("/")[0] for one in group} for group in groups]
-    alone = [len(own) == 1 and sum(own == other for other in above) == 1 and own != {""} for own in above]
-    numbered = [all(one.name.rpartition("/")[2].isdecimal() for one in group) for group in groups]
-    found = [
-        next(iter(own)) if is_alone and (len(group) > 1 or is_number) else name_by_settings(group, keys)
-        for group, own, is_alone, is_number in zip(groups, above, alone, numbered, strict=True)
+    above = [{record.name.rpartition("/")[0] for record in group} for group in groups]
+    alone = [
+        len(folders) == 1 and sum(folders == other for other in above) == 1 and folders != {""} for folders in above
     ]
-    ends = [name.rpartition("/")[2] for name in found]
-    return ends if len(set(ends)) == len(ends) and not any(map(str.isdecimal, ends)) else found
+    numbered = [all(record.name.rpartition("/")[2].isdecimal() for record in group) for group in groups]
+    names = [
+        next(iter(folders)) if is_alone and (len(group) > 1 or is_number) else name_by_settings(group, keys)
+        for group, folders, is_alone, is_number in zip(groups, above, alone, numbered, strict=True)
+    ]
+    ends = [name.rpartition("/")[2] for name in names]
+    return ends if len(set(ends)) == len(ends) and not any(map(str.isdecimal, ends)) else names
 
 
 def name_by_settings(group: Sequence[RunRecord], keys: Sequence[str]) -> str:
     """Return the settings of a group whose runs are numbers, as in a sweep; otherwise the name of its first run."""
     first = group[0]
-    told = ", ".join(
+    text = ", ".join(
         f"{short}={config_cell(first.settings.get(key))}" for key, short in zip(keys, short_keys(keys), strict=True)
     )
-    if told and first.settings and len(told) <= LONGEST and first.name.rpartition("/")[2].isdecimal():
-        return told
+    if text and first.settings and len(text) <= LONGEST and first.name.rpartition("/")[2].isdecimal():
+        return text
     return first.name if len(group) == 1 else f"{first.name} and {len(group) - 1} more"
 
 
@@ -93,11 +97,11 @@ def measured(cohort: Cohort) -> Cohort:
     figures: dict[str, Figures] = {}
     failed: dict[str, list[str]] = {}
     read = cache(partial(stored_scores, cohort.judged))  # a gain needs what its sides have read
-    for noun in (noun for noun in each[0] if all(noun in one for one in each)):
+    for noun in (noun for noun in each[0] if all(noun in run_figures for run_figures in each)):
         try:
             figures[noun] = mean_figures(read, read_ks(cohort.judged[0]), noun, each[0][noun])
         except DAMAGE as error:
-            figures[noun] = unbounded_means([one[noun] for one in each])
+            figures[noun] = unbounded_means([run_figures[noun] for run_figures in each])
             failed.setdefault(reason_of(error, cohort.runs[0].folder, cohort.runs[0].name), []).append(noun)
     damage = [
         Damage(place=cohort.name, reason=f"no interval of {', '.join(nouns)} over seeds: {reason}")
@@ -108,18 +112,18 @@ def measured(cohort: Cohort) -> Cohort:
 
 def by_policy(metrics: Figures) -> dict[str, Figures]:
     """Return a summary's figures by the policy that they are of, `eval/stat` each."""
-    found: dict[str, dict[str, Estimate]] = {}
+    figures: dict[str, dict[str, Estimate]] = {}
     for name, figure in metrics.items():
         noun, _, stat = name.partition("/")
-        found.setdefault(noun, {})[f"eval/{stat}"] = figure
-    return {noun: found[noun] for noun in sorted(found, key=order_of)}
+        figures.setdefault(noun, {})[f"eval/{stat}"] = figure
+    return {noun: figures[noun] for noun in sorted(figures, key=order_of)}
 
 
 def order_of(noun: str) -> tuple[int, str]:
     """Return a key that puts a policy's figures before those of what it is compared with."""
     first, _, limit = noun.partition("@")
-    known = ("random", "untrained", "start", "eval", "gain")
-    return (known.index(first) if first in known else len(known), limit)
+    order = ("random", "untrained", "start", "eval", "gain")
+    return (order.index(first) if first in order else len(order), limit)
 
 
 def mean_figures(read: Callable[[str, str], Scores], ks: Sequence[int], noun: str, first: Figures) -> Figures:
@@ -150,6 +154,6 @@ def main_limit(run: RunRecord, budgets: Sequence[str]) -> str:
 
 def unbounded_means(each: Sequence[Figures]) -> Figures:
     """Return means of figures whose episodes cannot be read: nothing bounds them."""
-    names = [name for name in each[0] if all(name in one for one in each)]
-    means = {name: fmean([one[name].value for one in each]) for name in names}
+    names = [name for name in each[0] if all(name in figures for figures in each)]
+    means = {name: fmean([figures[name].value for figures in each]) for name in names}
     return {name: Estimate(value=mean, low=-math.inf, high=math.inf) for name, mean in means.items()}

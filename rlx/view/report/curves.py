@@ -54,7 +54,7 @@ class Curve:
     runs: tuple[str, ...]
     """Runs, by name."""
     window: int = 10
-    """Values that a point is the mean of, its own and those before it."""
+    """Number of values in a point's running mean: the point's own value and earlier values."""
     by: By = "step"
     """Amount on the horizontal axis."""
     reach: float | None = None
@@ -104,7 +104,7 @@ class Line:
 
     @property
     def end(self) -> Estimate:
-        """At the last step, with Student's interval over seeds."""
+        """Return the metric at the last step, with Student's interval over seeds."""
         return self.bounded(self.smooth[:, -1])
 
     def bounded(self, values_S: Floats) -> Estimate:
@@ -116,8 +116,8 @@ class Line:
         if curve.at is None:
             return self.end
         spent_ST = self.spent[curve.by]
-        at = [min(int(np.searchsorted(spent_T, curve.at)), len(spent_T) - 1) for spent_T in spent_ST]
-        return self.bounded(self.smooth[np.arange(len(at)), at])
+        places = [min(int(np.searchsorted(spent_T, curve.at)), len(spent_T) - 1) for spent_T in spent_ST]
+        return self.bounded(self.smooth[np.arange(len(places)), places])
 
     def least_spent(self, by: By) -> float:
         """Return the amount that the shortest seed spent."""
@@ -131,12 +131,12 @@ class Line:
 
 def line_of(folders: Sequence[Path], metric: str, window: int) -> Line:
     """Return the line of the runs in these folders, one a seed, at the steps at which all of them tell the metric."""
-    told = [require_numbers(folder / METRICS, metric) for folder in folders]
-    steps = sorted(set(told[0]).intersection(*told))
+    values_by_run = [require_numbers(folder / METRICS, metric) for folder in folders]
+    steps = sorted(set(values_by_run[0]).intersection(*values_by_run))
     if not steps:
         others = f"that the other {len(folders) - 1} say too"
         raise MistakeError(f"{folders[0] / METRICS}: no step says {one_line(metric, 60)!r} {others}")
-    values = np.array([[own[step] for step in steps] for own in told], dtype=np.float64)
+    values = np.array([[run_values[step] for step in steps] for run_values in values_by_run], dtype=np.float64)
     smooth = np.stack([running_mean(values_T, window) for values_T in values])
     least, most = possible_values(metric)
     spent = spent_until(folders, steps)
@@ -150,10 +150,10 @@ def possible_values(metric: str) -> tuple[float, float]:
 
 def line_through(seeds: Sequence[Series], window: int) -> Line | None:
     """Return the line of a metric of several seeds, at the steps that all of them say; None where there are none."""
-    steps = reduce(np.intersect1d, [one.steps for one in seeds])
+    steps = reduce(np.intersect1d, [series.steps for series in seeds])
     if not len(steps):
         return None
-    values = [one.values[np.searchsorted(one.steps, steps)] for one in seeds]
+    values = [series.values[np.searchsorted(series.steps, steps)] for series in seeds]
     smooth = np.stack([running_mean(values_T, window) for values_T in values])
     by_step = np.broadcast_to(steps.astype(np.float64), smooth.shape)
     return Line(steps=steps.astype(np.float64), smooth=smooth, spent={"step": by_step})
@@ -161,17 +161,20 @@ def line_through(seeds: Sequence[Series], window: int) -> Line | None:
 
 def spent_until(folders: Sequence[Path], steps: Sequence[int]) -> dict[By, Floats]:
     """Return the amounts that each run spent up to each of these steps."""
-    found: dict[By, Floats] = {"step": np.array([steps] * len(folders), dtype=np.float64)}
-    every, at = range(1, steps[-1] + 1), np.array(steps) - 1
+    spent: dict[By, Floats] = {"step": np.array([steps] * len(folders), dtype=np.float64)}
+    all_steps, indices = range(1, steps[-1] + 1), np.array(steps) - 1
     for by in SAMPLED:
-        told = [numbers_in(folder / METRICS, f"batch/{by}") for folder in folders]
-        if all(step in own for own in told for step in every):
-            found[by] = np.array([np.cumsum([own[step] for step in every])[at] for own in told], dtype=np.float64)
-    return found
+        amounts_by_run = [numbers_in(folder / METRICS, f"batch/{by}") for folder in folders]
+        if all(step in run_amounts for run_amounts in amounts_by_run for step in all_steps):
+            spent[by] = np.array(
+                [np.cumsum([run_amounts[step] for step in all_steps])[indices] for run_amounts in amounts_by_run],
+                dtype=np.float64,
+            )
+    return spent
 
 
 def running_mean(values_T: Floats, window: int) -> Floats:
-    """Each with the mean of itself and up to `window` - 1 before it."""
+    """Return for each value the mean of the value and up to `window` - 1 earlier values."""
     total = np.concatenate([[0.0], np.cumsum(values_T)])
     last = np.arange(1, len(values_T) + 1)
     first = np.maximum(0, last - window)
@@ -189,17 +192,17 @@ def curve_panel(
     """Return the panel of these lines; a line without a colour takes the next one."""
 
     def draw(axes: Sequence[Any]) -> Handles:
-        (one,) = axes
+        (ax,) = axes
         handles, band = [], 0.15 if len(lines) <= FEW else 0.06  # many bands hide the lines
         for name, line in lines.items():
             chosen = drawn_points(len(line.steps))
-            at = line.spent[by].mean(axis=0)[chosen]
-            (drawn,) = one.plot(at, line.mean[chosen], linewidth=1.4, color=colours.get(name))
+            amounts = line.spent[by].mean(axis=0)[chosen]
+            (drawn,) = ax.plot(amounts, line.mean[chosen], linewidth=1.4, color=colours.get(name))
             low, high = line.smooth.min(axis=0)[chosen], line.smooth.max(axis=0)[chosen]
-            one.fill_between(at, low, high, color=drawn.get_color(), alpha=band, linewidth=0)
+            ax.fill_between(amounts, low, high, color=drawn.get_color(), alpha=band, linewidth=0)
             handles.append((drawn, name))
-        one.xaxis.get_major_locator().set_params(integer=True)
-        one.set_xlabel(by, fontsize=8)
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.set_xlabel(by, fontsize=8)
         return handles
 
     return Panel(title=title, draw=draw, num_labels=len(lines))

@@ -44,7 +44,7 @@ class Code:
 
 @dataclass(frozen=True, kw_only=True)
 class Folded:
-    """Blocks that a reader opens, for those who ask: long lists."""
+    """Blocks under a title, folded until the reader opens them: long lists."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -109,7 +109,7 @@ def to_report_markdown(document: Document) -> str:
 
 
 def markdown_line(text: str) -> str:
-    """Return a note that Markdown shows as it is, also where it begins as a heading, a list or a link's address."""
+    """Escape a note, so that Markdown makes no heading, list or link address of its start."""
     return BEGIN.sub(r"\g<0>\\", markdown_cell(text, LONGEST))
 
 
@@ -132,7 +132,7 @@ def block_markdown(block: Block) -> list[str]:
         case Code():
             return [fenced([label_of(line, LONGEST_COMMAND) for line in block.lines])]
         case Folded():
-            inner = [text for one in block.blocks for text in block_markdown(one)]
+            inner = [text for child_block in block.blocks for text in block_markdown(child_block)]
             return [f"### {markdown_cell(block.title)}", *inner]
 
 

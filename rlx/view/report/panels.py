@@ -56,8 +56,8 @@ def axis_of(stat: str) -> Column:
     if stat in fixed:
         return fixed[stat]
     if match:
-        found = of_part(match[2])
-        return replace(found, stat=stat, title=f"{match[1]} {found.title}{', %' * found.percent}")
+        part_column = of_part(match[2])
+        return replace(part_column, stat=stat, title=f"{match[1]} {part_column.title}{', %' * part_column.percent}")
     if passes := pass_columns([f"eval/{stat}"]):
         return replace(passes[0], title=f"{passes[0].title}, %")
     return Column(stat=stat, title=title_of(stat), digits=2)
@@ -75,14 +75,14 @@ def pass_panel(title: str, picture: PassCurves, rows: Rows, published: Published
     """Return the panel of pass@k in percent against k; k has the places of its logarithm."""
 
     def draw(axes: Sequence[Any]) -> Handles:
-        (one,) = axes
+        (ax,) = axes
         handles: list[Handle] = []
         for index, row in enumerate(picture.rows):
-            found = {k: x for k in ks if (x := value_in(rows[row], picture.name_of(k))) is not None}
-            drawn = one.errorbar(
-                [k * 2 ** (ASIDE * (index - (len(picture.rows) - 1) / 2)) for k in found],
-                [x.value * 100 for x in found.values()],
-                yerr=whiskers([*found.values()], 100),
+            estimates = {k: x for k in ks if (x := value_in(rows[row], picture.name_of(k))) is not None}
+            drawn = ax.errorbar(
+                [k * 2 ** (ASIDE * (index - (len(picture.rows) - 1) / 2)) for k in estimates],
+                [x.value * 100 for x in estimates.values()],
+                yerr=whiskers([*estimates.values()], 100),
                 color=colour_of(index),
                 marker="o",
                 markersize=3.5,
@@ -90,12 +90,12 @@ def pass_panel(title: str, picture: PassCurves, rows: Rows, published: Published
                 elinewidth=0.9,
                 capsize=2,
             )
-            handles.append((drawn, row if found else f"{row} ({MISSING})"))
-        papers = [draw_published(one, index, picture, published.get(row, {}), ks) for index, row in pairs(picture.rows)]
-        one.set_xscale("log", base=2)
-        one.set_xticks(ks, [str(k) for k in ks], minor=False)
-        one.set_xlabel("k", fontsize=8)
-        one.set_ylabel(label_of(f"{picture.part} Pass@k, %".strip()), fontsize=8)
+            handles.append((drawn, row if estimates else f"{row} ({MISSING})"))
+        papers = [draw_published(ax, index, picture, published.get(row, {}), ks) for index, row in pairs(picture.rows)]
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(ks, [str(k) for k in ks], minor=False)
+        ax.set_xlabel("k", fontsize=8)
+        ax.set_ylabel(label_of(f"{picture.part} Pass@k, %".strip()), fontsize=8)
         return [*handles, *published_handle(any(papers), linestyle=":")]
 
     return Panel(title=title, draw=draw, num_labels=len(picture.rows) + 1)
@@ -131,8 +131,8 @@ def bars_panel(title: str, picture: Bars, rows: Rows, published: Published) -> P
     def draw(axes: Sequence[Any]) -> Handles:
         from matplotlib.patches import Patch
 
-        for one, stat in zip(axes, picture.figures, strict=True):
-            draw_bars(one, axis_of(stat), [rows[row] for row in picture.rows], papers_of(picture, published, stat))
+        for ax, stat in zip(axes, picture.figures, strict=True):
+            draw_bars(ax, axis_of(stat), [rows[row] for row in picture.rows], papers_of(picture, published, stat))
         handles = [(Patch(color=colour_of(index)), row) for index, row in pairs(picture.rows)]
         hollow = Patch(facecolor="none", edgecolor="0.3", hatch="////", linewidth=0.8)
         is_there = any(values for stat in picture.figures for values in papers_of(picture, published, stat))
@@ -161,14 +161,14 @@ def draw_bars(
     scale, has_papers = scale_of(column), any(papers)
     width = 0.4 if has_papers else 0.7
     for index, (figures, printed) in enumerate(zip(rows, papers, strict=True)):
-        at, found = index - (width / 2 if has_papers else 0), value_in(figures, column.stat)
-        if found is None:
-            write_above(axes, at, 0.0, MISSING)
+        x, estimate = index - (width / 2 if has_papers else 0), value_in(figures, column.stat)
+        if estimate is None:
+            write_above(axes, x, 0.0, MISSING)
         else:
-            axes.bar(at, found.value * scale, width, color=colour_of(index))
-            ends = whiskers([found], scale)
-            axes.errorbar(at, found.value * scale, yerr=ends, color="0.2", elinewidth=0.9, capsize=2)
-            write_above(axes, at, found.value * scale, number_cell(found.value, column))
+            axes.bar(x, estimate.value * scale, width, color=colour_of(index))
+            ends = whiskers([estimate], scale)
+            axes.errorbar(x, estimate.value * scale, yerr=ends, color="0.2", elinewidth=0.9, capsize=2)
+            write_above(axes, x, estimate.value * scale, number_cell(estimate.value, column))
         for paper in printed:
             place = index + width / 2
             style: dict[str, Any] = {"facecolor": "none", "edgecolor": colour_of(index), "hatch": "////"}
@@ -181,18 +181,18 @@ def draw_bars(
     axes.set_title(label_of(column.title, 24), fontsize=8)
 
 
-def write_above(axes: Any, at: float, height: float, text: str) -> None:
+def write_above(axes: Any, x: float, height: float, text: str) -> None:
     """Write a value above a bar, over the interval's line."""
     back = {"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.85}
     style: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": 6, "bbox": back}
-    axes.annotate(text, (at, max(0.0, height)), xytext=(0, 2), textcoords="offset points", **style)
+    axes.annotate(text, (x, max(0.0, height)), xytext=(0, 2), textcoords="offset points", **style)
 
 
 def distribution_panel(title: str, picture: Distribution, samples: Mapping[str, Sample]) -> Panel:
     """Return the panel of a distribution: a lane for each row, whose heights are shares of the row's own episodes."""
 
     def draw(axes: Sequence[Any]) -> Handles:
-        (one,) = axes
+        (ax,) = axes
         edges = bin_edges([value for row in picture.rows for value in samples[row].values])
         shares = [shares_in(samples[row].values, edges) for row in picture.rows]
         highest = max((float(share.max()) for share in shares), default=0.0) or 1.0
@@ -200,15 +200,15 @@ def distribution_panel(title: str, picture: Distribution, samples: Mapping[str, 
         for index, (row, share) in enumerate(zip(picture.rows, shares, strict=True)):
             floor, values = -float(index), samples[row].values
             heights = floor + 0.85 * share / highest
-            one.stairs(heights, edges, baseline=floor, fill=True, color=colour_of(index), alpha=0.7)
+            ax.stairs(heights, edges, baseline=floor, fill=True, color=colour_of(index), alpha=0.7)
             if values:
                 middle = float(np.median(values))
-                one.plot([middle, middle], [floor, floor + 0.9], color="0.1", linewidth=1.2)
+                ax.plot([middle, middle], [floor, floor + 0.9], color="0.1", linewidth=1.2)
             names.append(f"{label_of(row, 34)}\n{count_text(samples[row])}")
-        one.set_yticks([-float(index) for index in range(len(names))], names, fontsize=7, va="bottom")
-        one.tick_params(axis="y", length=0)
-        one.set_ylim(0.85 - len(names), 1.0)
-        one.set_xlabel(label_of(axis_label(picture)), fontsize=8)
+        ax.set_yticks([-float(index) for index in range(len(names))], names, fontsize=7, va="bottom")
+        ax.tick_params(axis="y", length=0)
+        ax.set_ylim(0.85 - len(names), 1.0)
+        ax.set_xlabel(label_of(axis_label(picture)), fontsize=8)
         return []
 
     return Panel(title=title, draw=draw, width=5.6, height=1.1 + 0.55 * len(picture.rows))
@@ -223,8 +223,8 @@ def count_text(sample: Sample) -> str:
 def axis_label(picture: Distribution) -> str:
     """Return what the horizontal axis of a distribution shows."""
     names = {"episode/tokens": "tokens", "episode/turns": "turns", "tool/calls": "calls"}
-    of = " of a correct episode" if picture.correct else " of an episode"
-    return names.get(picture.figure, picture.figure) + of
+    suffix = " of a correct episode" if picture.correct else " of an episode"
+    return names.get(picture.figure, picture.figure) + suffix
 
 
 def bin_edges(values: Sequence[float]) -> NDArray[np.float64]:
@@ -255,37 +255,37 @@ def frontier_panel(title: str, picture: Frontier, rows: Rows, published: Publish
         return None if x is None or y is None else (x, y)
 
     def draw(axes: Sequence[Any]) -> Handles:
-        (one,) = axes
-        line = [found for row in picture.line if (found := place(row)) is not None]
+        (ax,) = axes
+        line = [point for row in picture.line if (point := place(row)) is not None]
         if line:
             points = [(x.value * scale_of(across), y.value * scale_of(up)) for x, y in line]
-            one.plot(*zip(*points, strict=True), color="0.6", linewidth=1, zorder=1)
+            ax.plot(*zip(*points, strict=True), color="0.6", linewidth=1, zorder=1)
         handles: list[Handle] = []
         for index, row in pairs(picture.rows):
-            found = place(row)
-            drawn = draw_point(one, index, across, up, found)
-            handles.append((drawn, row if found else f"{row} ({MISSING})"))
+            point = place(row)
+            drawn = draw_point(ax, index, across, up, point)
+            handles.append((drawn, row if point else f"{row} ({MISSING})"))
         papers = [(index, published.get(row, {})) for index, row in pairs(picture.rows)]
-        both = [(index, told) for index, told in papers if picture.across in told and picture.up in told]
-        for index, told in both:
-            for x, y in zip(told[picture.across], told[picture.up], strict=False):
+        both = [(index, values) for index, values in papers if picture.across in values and picture.up in values]
+        for index, values in both:
+            for x, y in zip(values[picture.across], values[picture.up], strict=False):
                 place_of_paper = (x * scale_of(across), y * scale_of(up))
-                one.plot(*place_of_paper, "o", color=colour_of(index), markersize=6, markerfacecolor="none")
-        one.set_xlabel(label_of(across.title), fontsize=8)
-        one.set_ylabel(label_of(up.title), fontsize=8)
+                ax.plot(*place_of_paper, "o", color=colour_of(index), markersize=6, markerfacecolor="none")
+        ax.set_xlabel(label_of(across.title), fontsize=8)
+        ax.set_ylabel(label_of(up.title), fontsize=8)
         return [*handles, *published_handle(bool(both))]
 
     return Panel(title=title, draw=draw, num_labels=len(picture.rows) + 1)
 
 
-def draw_point(axes: Any, index: int, across: Column, up: Column, found: tuple[Estimate, Estimate] | None) -> Any:
+def draw_point(axes: Any, index: int, across: Column, up: Column, point: tuple[Estimate, Estimate] | None) -> Any:
     """Draw the mark of a row; without a value the mark is in the legend alone."""
-    at = [] if found is None else [found[0].value * scale_of(across)]
-    height = [] if found is None else [found[1].value * scale_of(up)]
+    x = [] if point is None else [point[0].value * scale_of(across)]
+    height = [] if point is None else [point[1].value * scale_of(up)]
     errors: dict[str, Any] = (
         {}
-        if found is None
-        else {"xerr": whiskers([found[0]], scale_of(across)), "yerr": whiskers([found[1]], scale_of(up))}
+        if point is None
+        else {"xerr": whiskers([point[0]], scale_of(across)), "yerr": whiskers([point[1]], scale_of(up))}
     )
     style: dict[str, Any] = {"fmt": "o", "markersize": 4.5, "elinewidth": 0.9, "capsize": 2}
-    return axes.errorbar(at, height, color=colour_of(index), **errors, **style)
+    return axes.errorbar(x, height, color=colour_of(index), **errors, **style)

@@ -118,13 +118,13 @@ def beside_cells(stat: str, measured: Estimate, paper: float) -> tuple[str, ...]
 
 def published_of(paper: Paper, cohorts: Sequence[Cohort]) -> Published:
     """Return the published figures `eval/stat` of the cohorts that are trained rows of the paper by their names."""
-    found = {
-        one.name: paper.published[row]
-        for one in cohorts
+    published = {
+        cohort.name: paper.published[row]
+        for cohort in cohorts
         for row, place in paper.rows.items()
-        if row in paper.published and is_trained(one, *place.partition(" ")[::2])
+        if row in paper.published and is_trained(cohort, *place.partition(" ")[::2])
     }
-    return {name: {f"eval/{stat}": value for stat, value in of.items()} for name, of in found.items()}
+    return {name: {f"eval/{stat}": value for stat, value in figures.items()} for name, figures in published.items()}
 
 
 def is_trained(cohort: Cohort, run: str, evaluation: str) -> bool:
@@ -135,12 +135,18 @@ def is_trained(cohort: Cohort, run: str, evaluation: str) -> bool:
 
 def settings_table(paper: Paper, cohorts: Sequence[Cohort]) -> Table:
     """Return the paper's settings beside those of the runs."""
-    known = [one for one in cohorts if one.runs[0].settings]
+    configured_cohorts = [cohort for cohort in cohorts if cohort.runs[0].settings]
     rows = [
-        (one.key, paper_cell(one), *(cell_of(of, one.key) for of in known), source_cell(one)) for one in paper.settings
+        (
+            setting.key,
+            paper_cell(setting),
+            *(cell_of(cohort, setting.key) for cohort in configured_cohorts),
+            source_cell(setting),
+        )
+        for setting in paper.settings
     ]
-    header = ("setting", "paper", *(one.name for one in known), "source")
-    return Table(title="Settings of the paper", header=header, rows=tuple(rows) if known else ())
+    header = ("setting", "paper", *(cohort.name for cohort in configured_cohorts), "source")
+    return Table(title="Settings of the paper", header=header, rows=tuple(rows) if configured_cohorts else ())
 
 
 def paper_cell(setting: PaperSetting) -> str:
@@ -158,12 +164,12 @@ def differing(settings: Table) -> tuple[tuple[str, ...], ...]:
     )
 
 
-def is_same(one: str, other: str) -> bool:
+def is_same(cell: str, other: str) -> bool:
     """Tell whether two cells say the same value: 1e-5 and 0.00001 do."""
     try:
-        return float(one) == float(other)
+        return float(cell) == float(other)
     except ValueError:
-        return one == other
+        return cell == other
 
 
 def plain(value: Any) -> Any:

@@ -31,25 +31,27 @@ def results_section(cohorts: Sequence[Cohort], published: Published, draws: bool
 
 
 def rows_of(cohorts: Sequence[Cohort]) -> dict[str, Figures]:
-    """Return the figures of each row: first what cohorts are compared with, once where all share it."""
-    found: dict[str, Figures] = {}
+    """Return the figures of each row, floors first: a floor with equal figures in all cohorts has one row."""
+    rows: dict[str, Figures] = {}
     for noun in nouns_of(cohorts):
-        own = {one.name: one.figures[noun] for one in cohorts if noun in one.figures}
-        if noun.partition("@")[0] in FLOORS and all(figures == next(iter(own.values())) for figures in own.values()):
-            found[spoken(noun)] = next(iter(own.values()))
+        by_cohort = {cohort.name: cohort.figures[noun] for cohort in cohorts if noun in cohort.figures}
+        if noun.partition("@")[0] in FLOORS and all(
+            figures == next(iter(by_cohort.values())) for figures in by_cohort.values()
+        ):
+            rows[spoken(noun)] = next(iter(by_cohort.values()))
         else:
-            found |= {row_name(name, noun): figures for name, figures in own.items()}
-    return found
+            rows |= {row_name(name, noun): figures for name, figures in by_cohort.items()}
+    return rows
 
 
 def nouns_of(cohorts: Sequence[Cohort]) -> list[str]:
     """Return the policies that any cohort has figures of, gains left out."""
-    nouns = dict.fromkeys(noun for one in cohorts for noun in one.figures if noun.partition("@")[0] not in GAINS)
+    nouns = dict.fromkeys(noun for cohort in cohorts for noun in cohort.figures if noun.partition("@")[0] not in GAINS)
     return sorted(nouns, key=lambda noun: (noun.partition("@")[0] not in FLOORS, "@" in noun))
 
 
 def spoken(noun: str) -> str:
-    """Return a policy's name, with its limit of turns where it has one of its own."""
+    """Return a policy's name, with the limit of turns if the noun states a limit."""
     word, _, limit = noun.partition("@")
     names = {"random": "random play", "untrained": "untrained model"}
     return f"{names.get(word, word)}{f', {limit} rounds' if limit else ''}"
@@ -58,16 +60,16 @@ def spoken(noun: str) -> str:
 def row_name(cohort: str, noun: str) -> str:
     """Return the name of a row; a trained policy has the cohort's own."""
     word, _, limit = noun.partition("@")
-    own = f", {limit} rounds" if limit else ""
-    return f"{cohort}{own}" if word == "eval" else f"{cohort}, {spoken(noun)}"
+    suffix = f", {limit} rounds" if limit else ""
+    return f"{cohort}{suffix}" if word == "eval" else f"{cohort}, {spoken(noun)}"
 
 
 def gains_of(cohorts: Sequence[Cohort]) -> dict[str, Figures]:
     """Return the gains of each cohort over its start and over the untrained model."""
     return {
-        gain_name(one.name, *noun.partition("@")[::2]): figures
-        for one in cohorts
-        for noun, figures in one.figures.items()
+        gain_name(cohort.name, *noun.partition("@")[::2]): figures
+        for cohort in cohorts
+        for noun, figures in cohort.figures.items()
         if noun.partition("@")[0] in GAINS
     }
 
@@ -85,11 +87,11 @@ def ks_of(rows: Mapping[str, Figures]) -> list[int]:
 def pass_pictures(cohorts: Sequence[Cohort], rows: Mapping[str, Figures], published: Published) -> Iterator[Picture]:
     """Yield Pass@k curves of the trained policies, ten at a time, beside a start and a floor that all share."""
     ks = ks_of(rows)
-    papers = {name: {stat.partition("/")[2]: x for stat, x in of.items()} for name, of in published.items()}
+    papers = {name: {stat.partition("/")[2]: x for stat, x in figures.items()} for name, figures in published.items()}
     shared = [spoken(noun) for noun in FLOORS if spoken(noun) in rows]
-    parts = [one for one in chunks([one for one in cohorts if "eval" in one.figures]) if len(ks) > 1]
+    parts = [chunk for chunk in chunks([cohort for cohort in cohorts if "eval" in cohort.figures]) if len(ks) > 1]
     for number, part in enumerate(parts, start=1):
-        names = tuple([*shared, *(one.name for one in part)][-10:])
+        names = tuple([*shared, *(cohort.name for cohort in part)][-10:])
         panel = pass_panel("", PassCurves(rows=names), rows, papers, ks)
         title = part_title("Pass@k", number, len(parts))
         yield Picture(name=numbered_name("pass", number), title=title, svg=picture_svg([panel]))
@@ -97,11 +99,11 @@ def pass_pictures(cohorts: Sequence[Cohort], rows: Mapping[str, Figures], publis
 
 def frontier_pictures(cohorts: Sequence[Cohort], rows: Mapping[str, Figures]) -> Iterator[Picture]:
     """Yield accuracy against the calls of an episode, where several cohorts call tools."""
-    users = [one for one in cohorts if {"eval/tool/calls", "eval/pass@1"} <= {*one.figures.get("eval", ())}]
-    calls = [one for one in users if one.figures["eval"]["eval/tool/calls"].value > 0]
+    users = [cohort for cohort in cohorts if {"eval/tool/calls", "eval/pass@1"} <= {*cohort.figures.get("eval", ())}]
+    calls = [cohort for cohort in users if cohort.figures["eval"]["eval/tool/calls"].value > 0]
     parts = chunks(calls) if len(calls) > 1 else []
     for number, part in enumerate(parts, start=1):
-        names = tuple(one.name for one in part)
+        names = tuple(cohort.name for cohort in part)
         picture = Frontier(rows=names, across="tool/calls", up="pass@1", line=in_sweep(part))
         title = part_title("Accuracy against tool cost", number, len(parts))
         yield Picture(
@@ -111,10 +113,10 @@ def frontier_pictures(cohorts: Sequence[Cohort], rows: Mapping[str, Figures]) ->
 
 def in_sweep(cohorts: Sequence[Cohort]) -> tuple[str, ...]:
     """Return the names by the value of the one number that a sweep varies; none where more varies, or no number."""
-    keys = unlike_keys([run for one in cohorts for run in one.runs])
+    keys = unlike_keys([run for cohort in cohorts for run in cohort.runs])
     if len(keys) != 1 or len(cohorts) < 2:
         return ()
-    values = {one.name: one.runs[0].settings.get(keys[0]) for one in cohorts}
+    values = {cohort.name: cohort.runs[0].settings.get(keys[0]) for cohort in cohorts}
     if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values.values()):
         return ()
     return tuple(sorted(values, key=lambda name: float(values[name] or 0)))

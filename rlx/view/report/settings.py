@@ -16,13 +16,13 @@ LONGEST = 80
 
 def settings_section(cohorts: Sequence[Cohort]) -> Section:
     """Return the differences: a row for each setting, or for each cohort where there are many."""
-    known = [one for one in cohorts if one.runs[0].settings]
-    keys = unlike_keys([one.runs[0] for one in known])
+    configured_cohorts = [cohort for cohort in cohorts if cohort.runs[0].settings]
+    keys = unlike_keys([cohort.runs[0] for cohort in configured_cohorts])
     named = dict(zip(keys, short_keys(keys), strict=True))
-    values = {key: [cell_of(one, key) for one in known] for key in keys}
-    names = tuple(one.name for one in known)
+    values = {key: [cell_of(cohort, key) for cohort in configured_cohorts] for key in keys}
+    names = tuple(cohort.name for cohort in configured_cohorts)
     title = "Settings in which the runs differ"
-    if len(known) <= MOST_ACROSS:
+    if len(configured_cohorts) <= MOST_ACROSS:
         across = Table(title=title, header=("setting", *names), rows=tuple((key, *values[key]) for key in keys))
         return Section(title="Settings", blocks=(across,))
     rows = tuple((name, *(values[key][index] for key in keys)) for index, name in enumerate(names))

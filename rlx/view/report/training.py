@@ -56,7 +56,9 @@ def training_section(cohorts: Sequence[Cohort], draws: bool) -> Section:
     """Return the curves of training."""
     if not draws:
         return Section(title="Training", blocks=(ends_table(cohorts),))
-    main, further = (tuple(curve_pictures(name, of, cohorts)) for name, of in (("curves", MAIN), ("further", FURTHER)))
+    main, further = (
+        tuple(curve_pictures(name, titles, cohorts)) for name, titles in (("curves", MAIN), ("further", FURTHER))
+    )
     note = (
         f"A line is the mean over seeds of a running mean over {window_of(cohorts)} steps; the band is from the lowest "
         "to the highest seed."
@@ -67,7 +69,9 @@ def training_section(cohorts: Sequence[Cohort], draws: bool) -> Section:
 
 def window_of(cohorts: Sequence[Cohort]) -> int:
     """Return the steps of a running mean: ten, fewer for short runs, or a twentieth of the longest run's."""
-    num = max((len(one.steps) for of in cohorts for run in of.runs for one in run.series.values()), default=0)
+    num = max(
+        (len(series.steps) for cohort in cohorts for run in cohort.runs for series in run.series.values()), default=0
+    )
     return max(1, min(10, num // 6), num // 20)
 
 
@@ -75,9 +79,9 @@ def curve_pictures(name: str, titles: Mapping[str, str], cohorts: Sequence[Cohor
     """Yield a picture for each ten cohorts, with a panel for each metric that any of them says."""
     window, parts = window_of(cohorts), chunks(cohorts)
     for number, part in enumerate(parts, start=1):
-        colours = {one.name: colour_of(index) for index, one in enumerate(part)}
-        found = lines_of(titles, part, window)
-        panels = [curve_panel(titles[metric], lines, colours=colours) for metric, lines in found]
+        colours = {cohort.name: colour_of(index) for index, cohort in enumerate(part)}
+        metric_lines = lines_of(titles, part, window)
+        panels = [curve_panel(titles[metric], lines, colours=colours) for metric, lines in metric_lines]
         if panels:
             svg = picture_svg(panels, shares_legend=True)
             yield Picture(name=numbered_name(name, number), title=part_title("Curves", number, len(parts)), svg=svg)
@@ -99,10 +103,10 @@ def part_title(title: str, number: int, num: int) -> str:
 def lines_of(metrics: Iterable[str], cohorts: Sequence[Cohort], window: int) -> Iterator[tuple[str, dict[str, Line]]]:
     """Yield the lines of each metric that any cohort says."""
     for metric in metrics:
-        each = {one.name: line_of_cohort(one, metric, window) for one in cohorts}
-        found = {name: line for name, line in each.items() if line is not None}
-        if found:
-            yield metric, found
+        each = {cohort.name: line_of_cohort(cohort, metric, window) for cohort in cohorts}
+        lines = {name: line for name, line in each.items() if line is not None}
+        if lines:
+            yield metric, lines
 
 
 def line_of_cohort(cohort: Cohort, metric: str, window: int) -> Line | None:
@@ -115,7 +119,7 @@ def ends_table(cohorts: Sequence[Cohort]) -> Table:
     """Return the ends of the main curves, a row for each cohort."""
     window = window_of(cohorts)
     ends = dict(lines_of(MAIN, cohorts, window))
-    rows = [(one.name, *(end_cell(lines.get(one.name)) for lines in ends.values())) for one in cohorts]
+    rows = [(cohort.name, *(end_cell(lines.get(cohort.name)) for lines in ends.values())) for cohort in cohorts]
     header = ("runs", *(MAIN[metric] for metric in ends))
     return Table(title="Ends of the curves", header=header, rows=tuple(rows) if ends else ())
 
@@ -139,10 +143,10 @@ def times_of(cohort: Cohort) -> Times | None:
     runs = [run.series for run in cohort.runs if STEP in run.series]
     if not runs:
         return None
-    num = sum(len(one[STEP].steps) for one in runs)
-    names = sorted({name for one in runs for name in one if name.startswith(TIME) and name != STEP})[:MOST_STAGES]
-    sums = {name: sum(float(np.sum(one[name].values)) for one in runs if name in one) for name in names}
-    total = sum(float(np.sum(one[STEP].values)) for one in runs)
+    num = sum(len(series[STEP].steps) for series in runs)
+    names = sorted({name for series in runs for name in series if name.startswith(TIME) and name != STEP})[:MOST_STAGES]
+    sums = {name: sum(float(np.sum(series[name].values)) for series in runs if name in series) for name in names}
+    total = sum(float(np.sum(series[STEP].values)) for series in runs)
     stages = {name.removeprefix(TIME): seconds / num for name, seconds in sums.items()}
     rest = max(0.0, total / num - sum(stages.values()))
     return Times(step=total / num, stages={**stages, OTHER: rest}, total=total)
@@ -150,9 +154,15 @@ def times_of(cohort: Cohort) -> Times | None:
 
 def time_section(cohorts: Sequence[Cohort], draws: bool) -> Section:
     """Return the time of a step by stage."""
-    found = {one.name: times for one in cohorts if (times := times_of(one)) is not None}
-    stages = [*dict.fromkeys(name for times in found.values() for name in times.stages if name != OTHER), OTHER]
-    parts = [dict([*found.items()][first : first + MOST_BARS]) for first in range(0, len(found), MOST_BARS)]
+    times_by_cohort = {cohort.name: times for cohort in cohorts if (times := times_of(cohort)) is not None}
+    stages = [
+        *dict.fromkeys(name for times in times_by_cohort.values() for name in times.stages if name != OTHER),
+        OTHER,
+    ]
+    parts = [
+        dict([*times_by_cohort.items()][first : first + MOST_BARS])
+        for first in range(0, len(times_by_cohort), MOST_BARS)
+    ]
     pictures = [
         Picture(
             name=numbered_name("time", number),
@@ -161,18 +171,18 @@ def time_section(cohorts: Sequence[Cohort], draws: bool) -> Section:
         )
         for number, part in enumerate(parts if draws else [], start=1)
     ]
-    return Section(title="Time by stage", blocks=(*pictures, time_table(found, stages)))
+    return Section(title="Time by stage", blocks=(*pictures, time_table(times_by_cohort, stages)))
 
 
 MOST_BARS = 24
 """Largest number of cohorts in a picture of times."""
 
 
-def time_table(found: Mapping[str, Times], stages: Sequence[str]) -> Table:
+def time_table(times_by_cohort: Mapping[str, Times], stages: Sequence[str]) -> Table:
     """Return the seconds of a step and the share of each stage."""
     rows = [
         (name, f"{times.step:.2f}", *(share_cell(times, stage) for stage in stages), duration(times.total))
-        for name, times in found.items()
+        for name, times in times_by_cohort.items()
     ]
     header = ("runs", "s a step", *(f"{stage}, %" for stage in stages), "all steps")
     return Table(title="Time of a step", header=header, rows=tuple(rows))
@@ -182,25 +192,30 @@ def share_cell(times: Times, stage: str) -> str:
     return f"{100 * times.stages[stage] / times.step:.1f}" if stage in times.stages and times.step else MISSING
 
 
-def time_panel(found: Mapping[str, Times], stages: Sequence[str]) -> Panel:
+def time_panel(times_by_cohort: Mapping[str, Times], stages: Sequence[str]) -> Panel:
     """Return the panel of a bar for each cohort, cut into its stages."""
 
     def draw(axes: Sequence[Any]) -> Handles:
-        (one,) = axes
-        names = [*found]
+        (ax,) = axes
+        names = [*times_by_cohort]
         handles: list[tuple[Any, str]] = []
         left = np.zeros(len(names))
         for index, stage in enumerate(stages):
-            widths = np.array([found[name].stages.get(stage, 0.0) for name in names])
-            drawn = one.barh(range(len(names)), widths, left=left, height=0.65, color=colour_of(index))
+            widths = np.array([times_by_cohort[name].stages.get(stage, 0.0) for name in names])
+            drawn = ax.barh(range(len(names)), widths, left=left, height=0.65, color=colour_of(index))
             handles.append((drawn, stage))
             left = left + widths
-        one.set_yticks(range(len(names)), [label_of(name, 40) for name in names], fontsize=7)
-        one.invert_yaxis()
-        one.margins(x=0.03)
-        one.set_xlabel("seconds", fontsize=8)
+        ax.set_yticks(range(len(names)), [label_of(name, 40) for name in names], fontsize=7)
+        ax.invert_yaxis()
+        ax.margins(x=0.03)
+        ax.set_xlabel("seconds", fontsize=8)
         return handles
 
     return Panel(
-        title="", draw=draw, num_labels=1, label_columns=len(stages), width=7.0, height=0.9 + 0.24 * len(found)
+        title="",
+        draw=draw,
+        num_labels=1,
+        label_columns=len(stages),
+        width=7.0,
+        height=0.9 + 0.24 * len(times_by_cohort),
     )
