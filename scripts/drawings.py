@@ -27,7 +27,7 @@ PAGE = ROOT / "docs" / "architecture.md"
 WORDS = ("env=countdown", "algo=reinforce", "algo.num_prompts=1", "algo.num_samples=1", "warm_start=none", "steps=1")
 QUIET = (
     "track=disabled",
-    "checkpoint.trajectories_every=0",
+    "checkpoint.trajectories_interval=0",
     "evaluate.num_tasks=1",
     "evaluate.num_samples=1",
     "evaluate.ks=[1]",

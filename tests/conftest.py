@@ -39,8 +39,8 @@ SMALL = (
     "evaluate.max_new_tokens=40",
     "evaluate.num_resamples=100",
     "track=disabled",
-    "checkpoint.every=1",
-    "checkpoint.trajectories_every=1",
+    "checkpoint.interval=1",
+    "checkpoint.trajectories_interval=1",
 )
 
 SLOWEST = (

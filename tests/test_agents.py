@@ -74,7 +74,7 @@ QUIET = Screen(silent=True)
 WORDS = (
     "algo=grpo",
     "steps=3",
-    "checkpoint.trajectories_every=1",
+    "checkpoint.trajectories_interval=1",
     "algo.num_prompts=2",
     "sampling.max_new_tokens=4",
     "evaluate.max_new_tokens=4",

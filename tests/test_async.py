@@ -24,7 +24,7 @@ from rlx.training import train
 
 Build = Callable[..., Any]
 QUIET = Screen(silent=True)
-STEPS = ("hardware=cpu_async", "steps=4", "checkpoint.every=2")
+STEPS = ("hardware=cpu_async", "steps=4", "checkpoint.interval=2")
 ONE_BEHIND = (*STEPS, "env.max_rounds=1")
 
 
@@ -103,7 +103,7 @@ def crash_in_update_of(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
 def test_a_signal_keeps_what_is_under_way(
     server: Any, small_run: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = (*ONE_BEHIND, "checkpoint.every=100")
+    words = (*ONE_BEHIND, "checkpoint.interval=100")
     whole = finish(small_run(tmp_path / "whole", *words))
     checks = iter(range(100))
 
@@ -123,7 +123,7 @@ def test_staleness_of_two_with_evaluations_between(server: Any, small_run: Build
     words = (*ONE_BEHIND, "hardware.staleness=2")
     plain = finish(small_run(tmp_path / "plain", *words))
     assert [line["version/lag"] for line in plain] == [0, 1, 2, 2]
-    judged = finish(small_run(tmp_path / "judged", *words, "evaluate.every=1"))
+    judged = finish(small_run(tmp_path / "judged", *words, "evaluate.interval=1"))
     assert [{k: v for k, v in line.items() if not k.startswith("eval")} for line in judged] == plain
     assert any(name.startswith("eval/pass@") for name in judged[1])
 
@@ -153,7 +153,7 @@ def test_a_curriculum_ahead_of_the_updates_repeats_and_survives_a_stop(
     server: Any, small_run: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ("env=mixture", *STEPS, "env.parts.first.env.max_rounds=1", "env.curriculum_floor=0.05")
-    without = ("env", "steps", "checkpoint.every", "algo.num_prompts")
+    without = ("env", "steps", "checkpoint.interval", "algo.num_prompts")
     short = ("sampling.max_new_tokens=8", "evaluate=quick", "evaluate.num_tasks=2", "evaluate.max_new_tokens=8")
 
     def build(name: str) -> Any:

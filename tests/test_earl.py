@@ -39,9 +39,9 @@ WORDS = (
     "evaluate.max_new_tokens=8",
     "evaluate.num_resamples=100",
     "track=disabled",
-    "checkpoint.every=1",
+    "checkpoint.interval=1",
     "checkpoint.keep=5",
-    "checkpoint.trajectories_every=1",
+    "checkpoint.trajectories_interval=1",
 )
 Build = Callable[..., Any]
 

@@ -147,7 +147,7 @@ def test_what_changes_no_weight_may_change_until_the_run_is_finished(small_run: 
     with raises_naming(FolderError, tmp_path, "(evaluate.num_tasks: 2 -> 1)"):
         train(small_run(tmp_path, "steps=1", "evaluate.num_tasks=1"), QUIET)
     assert load_tree(tmp_path)["evaluate"]["num_tasks"] == 2
-    summary = train(small_run(tmp_path, "steps=2", "evaluate.num_tasks=1", "checkpoint.every=2"), QUIET)
+    summary = train(small_run(tmp_path, "steps=2", "evaluate.num_tasks=1", "checkpoint.interval=2"), QUIET)
     assert summary.evaluate["num_tasks"] == load_tree(tmp_path)["evaluate"]["num_tasks"] == 1
     (tmp_path / "summary.json").unlink()
     other = train(small_run(tmp_path, "steps=2", "evaluate.num_tasks=1", "evaluate.temperature=1.0"), QUIET)
@@ -158,7 +158,7 @@ def test_a_warm_start_is_not_evaluated_on_the_way(
     small_run: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RLX_CACHE", str(tmp_path / "cache"))
-    words = ("warm_start=tool_sft", "warm_start.steps=2", "warm_start.algo.num_prompts=2", "evaluate.every=1")
+    words = ("warm_start=tool_sft", "warm_start.steps=2", "warm_start.algo.num_prompts=2", "evaluate.interval=1")
     train(small_run(tmp_path / "run", *words, "steps=1"), QUIET)
     (metrics,) = (tmp_path / "cache" / "warm").glob("*/metrics.jsonl")
     assert "eval/" not in metrics.read_text()

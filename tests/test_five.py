@@ -38,8 +38,8 @@ WORDS = (
     "evaluate.max_new_tokens=16",
     "evaluate.num_resamples=100",
     "track=disabled",
-    "checkpoint.every=2",
-    "checkpoint.trajectories_every=1",
+    "checkpoint.interval=2",
+    "checkpoint.trajectories_interval=1",
 )
 
 

@@ -36,7 +36,7 @@ SIZES = {
     "tree_grpo": ["algo.num_leaves=2"],
 }
 """Numbers of episodes of algorithms that do not have `num_samples` alone."""
-SMALL = ("algo.num_prompts=1", "algo.optimizer.num_minibatches=1", "sampling.max_new_tokens=8", "checkpoint.every=1")
+SMALL = ("algo.num_prompts=1", "algo.optimizer.num_minibatches=1", "sampling.max_new_tokens=8", "checkpoint.interval=1")
 PLAYED = (*SMALL, "sampling.max_context=384")
 JUDGED = ("num_tasks=1", "num_samples=1", "ks=[1]", "max_new_tokens=4", "num_resamples=10", "max_rounds=[1]")
 

@@ -20,7 +20,7 @@ WORDS = (
     *("env.hops=[1]", "env.result_characters=300"),
     *("algo=carl", "algo.num_prompts=2", "algo.num_fresh=2", "algo.num_forks=3", "steps=2", "warm_start=none"),
     *("sampling.max_new_tokens=12", "evaluate.num_tasks=1", "evaluate.num_samples=1", "evaluate.ks=[1]"),
-    *("evaluate.max_new_tokens=12", "checkpoint.every=1", "checkpoint.trajectories_every=1"),
+    *("evaluate.max_new_tokens=12", "checkpoint.interval=1", "checkpoint.trajectories_interval=1"),
 )
 REPLACED = ("env.", "env=", "algo", "sampling", "evaluate.", "checkpoint")
 

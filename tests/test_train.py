@@ -419,7 +419,7 @@ def test_a_run_that_has_gone_further_is_not_cut_short(finished: Path, small_run:
 def test_evaluations_on_the_way_join_the_metrics_and_change_nothing_else(
     finished: Path, small_run: Build, tmp_path: Path
 ) -> None:
-    train(small_run(tmp_path, "evaluate.every=2"), QUIET)
+    train(small_run(tmp_path, "evaluate.interval=2"), QUIET)
     lines = told(tmp_path)
     assert [any(name.startswith("eval/pass@") for name in line) for line in lines] == [False, True, False]
     without = [{k: v for k, v in line.items() if not k.startswith("eval")} for line in lines]
@@ -460,7 +460,7 @@ def test_a_frozen_policy_acts_as_it_began_after_an_evaluation_on_the_way_too(tmp
         train(run, QUIET)
         return [t.turns for group in load_groups(step_path(run.folder, 2)) for t in group.trajectories]
 
-    judged = sampled("evaluate.every=1")
+    judged = sampled("evaluate.interval=1")
     assert {turn.completion.version for turns in judged for turn in turns} == {0}
     assert judged == sampled()
 

@@ -197,9 +197,9 @@ def describe_apart(prospect: Prospect) -> list[str]:
     """Name checkpoints that are more than a job apart."""
     run, forecast = prospect.run, prospect.forecast
     step = 0.0 if forecast is None else forecast.timer.step(run.hardware, forecast.main.load).seconds
-    apart, settings = step * min(run.checkpoint.every, run.steps), run.checkpoint
+    apart, settings = step * min(run.checkpoint.interval, run.steps), run.checkpoint
     if run.hardware.device == "cuda" and settings.minutes is None and apart > HOURS * 3600:
-        text = f"checkpoint.every={settings.every} steps may take {clock(apart)}, and a job has {HOURS} h"
+        text = f"checkpoint.interval={settings.interval} steps may take {clock(apart)}, and a job has {HOURS} h"
         return row("APART", f"{text}: set checkpoint.minutes=60, or a job that ends without a warning loses all of it")
     return []
 

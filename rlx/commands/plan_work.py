@@ -81,7 +81,9 @@ def describe_evaluations(prospect: Prospect) -> list[str]:
         return row("evaluation", text) + detected
     spent = [clock(prospect.forecast.evaluation_seconds(load)) for load in prospect.main.loads]
     within = spent[0] if len(spent) == 1 else f"{spent[0]} to {spent[-1]}"
-    lines = row("evaluation", f"{text}: about {within} in all, counted in the time above (evaluate.num_tasks, .every)")
+    lines = row(
+        "evaluation", f"{text}: about {within} in all, counted in the time above (evaluate.num_tasks, .interval)"
+    )
     return lines + detected
 
 
@@ -91,7 +93,7 @@ def describe_judged(prospect: Prospect) -> str:
     first = "the untrained model, " if prospect.judges_untrained else ""
     if not run.steps:
         return f"{first}the start, which is the end"
-    way = f", every {format_count(run.evaluate.every, 'step')}" if run.evaluate.every else ""
+    way = f", every {format_count(run.evaluate.interval, 'step')}" if run.evaluate.interval else ""
     return f"{first}the start{way} and the end"
 
 
@@ -109,7 +111,7 @@ def describe_disk(prospect: Prospect) -> list[str]:
     settings, each, written = prospect.run.checkpoint, prospect.checkpoint_bytes, prospect.main.num_checkpoints
     lines = row(
         "disk",
-        f"{size(each)} a checkpoint, one every {format_count(settings.every, 'step')}: "
+        f"{size(each)} a checkpoint, one every {format_count(settings.interval, 'step')}: "
         f"{written} and {size(each * written)} in all; "
         f"{settings.keep} are kept, and one more while it is written: {size(each * min(written, settings.keep + 1))}",
     )
@@ -123,7 +125,7 @@ def describe_disk(prospect: Prospect) -> list[str]:
     seconds = prospect.saving_seconds
     everything = f"{clock(seconds)} each, {source}, and {clock(seconds * (written + sum(early)))} in all"
     return lines + row(
-        "", f"about {everything}, counted in the time above: all devices wait (checkpoint.every){sooner}"
+        "", f"about {everything}, counted in the time above: all devices wait (checkpoint.interval){sooner}"
     )
 
 

@@ -54,7 +54,7 @@ class Evaluate:
     leaves every floor out, that of random episodes too."""
     seed: int = 0
     """Seed of the test split, the sampling and the intervals; keep it to compare runs."""
-    every: int = 0
+    interval: int = 0
     """Training steps between evaluations on the way, whose values join metrics.jsonl; 0: only at the end."""
     untrained: bool = True
     """Also evaluate the model without its warm start, at the end of a run that has one, and report the gain over it.
@@ -65,7 +65,7 @@ class Evaluate:
         within(1, MANY, num_tasks=self.num_tasks, num_samples=self.num_samples)
         object.__setattr__(self, "ks", tuple(sorted(self.ks)) or default_ks(self.num_samples))
         within(1, 100_000, num_resamples=self.num_resamples)
-        within(0, MANY, num_tries=self.num_tries, every=self.every)
+        within(0, MANY, num_tries=self.num_tries, interval=self.interval)
         at_least(0, seed=self.seed)
         if self.ks[0] < 1 or self.ks[-1] > self.num_samples or has_twins(self.ks):
             refuse("ks", list(self.ks), f"integers from 1 to num_samples={self.num_samples}, each once")

@@ -27,7 +27,7 @@ class Recipe:
     """Parameters of the model that the recipe suits; a model four times as large is refused."""
     steps: int
     """Updates of a run."""
-    checkpoint_every: int
+    checkpoint_interval: int
     """Steps between checkpoints: they take three times the model's float32 weights each."""
     max_context: int
     """Tokens of an episode: prompt, completions and observations of all turns together."""
@@ -90,7 +90,7 @@ class Recipe:
     """Processor time of one test of a program, in seconds."""
 
     def __post_init__(self) -> None:
-        at_least(1, num_parameters=self.num_parameters, checkpoint_every=self.checkpoint_every)
+        at_least(1, num_parameters=self.num_parameters, checkpoint_interval=self.checkpoint_interval)
         at_least(1, max_context=self.max_context, turn_tokens=self.turn_tokens)
         at_least(
             1, answer_tokens=self.answer_tokens, num_prompts=self.num_prompts, imitate_prompts=self.imitate_prompts

@@ -69,7 +69,7 @@ class Forecast:
         scale = measured.rollout / step.rollout if step.rollout and measured.rollout else 1.0
         left = max(0, self.main.run.steps - measured.steps)
         judging *= scale * (self.num_evaluations - 1) / self.num_evaluations
-        return left * measured.seconds + judging + -(-left // self.main.run.checkpoint.every) * self.saving
+        return left * measured.seconds + judging + -(-left // self.main.run.checkpoint.interval) * self.saving
 
     def evaluation_seconds(self, like: Load) -> float:
         """Estimate all evaluations, with episodes like those of a load."""

@@ -330,7 +330,7 @@ class Prospect:
     @property
     def num_evaluations(self) -> int:
         """Number of evaluations: of the untrained model, the start, the end where it is another, and those between."""
-        interval, steps = self.run.evaluate.every, self.run.steps
+        interval, steps = self.run.evaluate.interval, self.run.steps
         between = (steps - 1) // interval if interval and steps else 0
         return 1 + self.judges_untrained + between + (steps > 0)
 

@@ -76,7 +76,7 @@ class Stage:
     @property
     def num_checkpoints(self) -> int:
         """Number of checkpoints: one every few steps, and one after the last."""
-        return -(-self.run.steps // self.run.checkpoint.every)
+        return -(-self.run.steps // self.run.checkpoint.interval)
 
     @property
     def num_extended(self) -> int:

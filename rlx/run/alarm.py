@@ -147,7 +147,7 @@ def warning(streak: Streak, line: Mapping[str, Any], run: Run) -> str:
     """Return one line: the symptom, its likely cause in this run, and overrides that may help."""
     symptom, advice = ADVISE[streak.cause or "gradient"](line, run)
     look = f"look at the turns with `rlx show {run.folder} {newest_stored(run, streak.step)}`"
-    hints = [look] if run.checkpoint.trajectories_every else []
+    hints = [look] if run.checkpoint.trajectories_interval else []
     return f"step {streak.step}: {symptom} in the last {streak.length} steps; {'; '.join([*advice, *hints])}"
 
 
@@ -158,7 +158,7 @@ def collapse_warning(collapse: Collapse, run: Run) -> str:
     ways = "a larger KL (algo.loss.kl, or algo.reward_kl.weight) or a lower algo.optimizer.lr"
     advice = f"the reasoning collapses: try {ways}"
     look = f"see such replies with `rlx show {run.folder} {newest_stored(run, collapse.step)} --reply only_action`"
-    return "; ".join([symptom, advice, *([look] if run.checkpoint.trajectories_every else [])])
+    return "; ".join([symptom, advice, *([look] if run.checkpoint.trajectories_interval else [])])
 
 
 def has_gap(line: Mapping[str, Any], run: Run) -> bool:
@@ -181,7 +181,7 @@ def gap_warning(streak: Streak, line: Mapping[str, Any], run: Run) -> str:
 
 def newest_stored(run: Run, step: int) -> int:
     """Return the newest step up to `step` whose trajectories are stored."""
-    return max(1, step - step % max(1, run.checkpoint.trajectories_every))
+    return max(1, step - step % max(1, run.checkpoint.trajectories_interval))
 
 
 def share(line: Mapping[str, Any], name: str) -> float:

@@ -238,7 +238,7 @@ def read_beginning(execution: Execution) -> Progress:
 
 def keeps_trajectories(run: Run, step: int) -> bool:
     """Return True if the trajectories of step number `step` (from 1) are stored: step 1's are looked at first."""
-    interval = run.checkpoint.trajectories_every
+    interval = run.checkpoint.trajectories_interval
     return bool(interval) and (step == 1 or step % interval == 0)
 
 
@@ -261,7 +261,7 @@ def record_step(
             dashboard.log(step, metrics)
         if keeps_trajectories(run, step):
             save_groups(step_path(run.folder, step), groups, max_rounds=run.env.max_rounds, notes=notes)
-    if step == run.steps or step % run.checkpoint.every == 0 or is_overdue(execution):
+    if step == run.steps or step % run.checkpoint.interval == 0 or is_overdue(execution):
         save_checkpoint(execution, trainee, step)
 
 

@@ -77,8 +77,8 @@ def floor_beside(execution: Execution) -> Figures:
 
 
 def judge_on_the_way(execution: Execution, trainee: Trainee, step: int) -> Metrics:
-    """Evaluate the policy after `step` steps if evaluate.every asks for an evaluation; return its `eval/…` metrics."""
-    interval = execution.run.evaluate.every
+    """Evaluate the policy after `step` steps if evaluate.interval asks for an evaluation; return its `eval/…` metrics."""
+    interval = execution.run.evaluate.interval
     if not interval or step % interval or step == execution.run.steps:
         return {}
     execution.ahead(step)

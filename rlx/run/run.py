@@ -82,21 +82,21 @@ def name_in_stage(message: str) -> str:
 class Checkpoint:
     """When a run saves itself, and how much of its past it keeps."""
 
-    every: int = 10
+    interval: int = 10
     """Steps between checkpoints; the last step always makes one."""
     minutes: float | None = None
     """A checkpoint also when the last is older than this; null: by steps alone."""
     keep: int = 2
     """Newest checkpoints kept."""
-    trajectories_every: int = 10
+    trajectories_interval: int = 10
     """Steps between those whose trajectories are kept, step 1 always among them; 0 keeps only evaluation's."""
     accept: str = ""
     """State of code, packages and data to go on with, as the refusal of a resumed run names it; empty: that of the
     checkpoint."""
 
     def __post_init__(self) -> None:
-        within(1, STEPS, every=self.every, keep=self.keep)
-        within(0, STEPS, trajectories_every=self.trajectories_every)
+        within(1, STEPS, interval=self.interval, keep=self.keep)
+        within(0, STEPS, trajectories_interval=self.trajectories_interval)
         above(0, minutes=self.minutes)
 
 
@@ -284,7 +284,7 @@ class Run:
                 protocol=warm.protocol or self.protocol,
                 sampling=warm.sampling or self.sampling,
                 hardware=replace(self.hardware, staleness=0),
-                evaluate=replace(self.evaluate, every=0, max_new_tokens=1),  # it is not evaluated
+                evaluate=replace(self.evaluate, interval=0, max_new_tokens=1),  # it is not evaluated
                 steps=warm.steps,
                 extend=warm.extend,
                 seed=warm.seed,

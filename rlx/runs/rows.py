@@ -48,7 +48,7 @@ class Row(NamedTuple):
     turns: int
     tokens: int
     """Tokens of completions."""
-    own_tokens: int
+    new_tokens: int
     """The same, without what a fork replays or was forced to say."""
     calls: int
     failed: int
@@ -171,7 +171,7 @@ class Builder:
             env=self.number(str(stored["task"].get("env", ""))),
             turns=clip(len(turns)),
             tokens=clip(sum(len(turn["tokens"]) for turn in turns)),
-            own_tokens=clip(num_sampled(turns, fork)),
+            new_tokens=clip(num_sampled(turns, fork)),
             calls=clip(sum(int(tool[0]) for tool in tools)),
             failed=clip(sum(int(tool[1]) for tool in tools)),
             invalid=sum(is_invalid(turn) for turn in turns),

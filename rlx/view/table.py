@@ -36,7 +36,7 @@ SENT = {
     "spare": "u1",
     "turns": "u4",
     "tokens": "u4",
-    "own_tokens": "u4",
+    "new_tokens": "u4",
     "calls": "u4",
     "failed": "u4",
     "invalid": "u4",

@@ -105,7 +105,7 @@ def table_of(rows: int, tasks: list[str] | None = None) -> bytes:
     strings = [*(tasks or [f"task-{number}" for number in range(500)]), "countdown"]
     reward = np.round(chance.random(rows) * 1.2 - 0.2, 2)
     parent = np.where(place % 8 > 5, 0, -1)
-    some = {"turns": 9, "tokens": 400, "own_tokens": 400, "calls": 5, "failed": 3, "invalid": 2, "only_action": 2}
+    some = {"turns": 9, "tokens": 400, "new_tokens": 400, "calls": 5, "failed": 3, "invalid": 2, "only_action": 2}
     columns: dict[str, tuple[str, Any]] = {
         "file": ("u4", place // 1000),
         "line": ("u4", place % 1000 + 1),

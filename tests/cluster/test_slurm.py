@@ -240,7 +240,7 @@ def test_a_disturbed_run_ends_as_the_undisturbed(
     is_preempted: bool,
 ) -> None:
     folder = tmp_path / "run"
-    process = submit(folder, *words, *TWO_NODES, "env.seconds=1", "checkpoint.every=2")
+    process = submit(folder, *words, *TWO_NODES, "env.seconds=1", "checkpoint.interval=2")
     wait_for_lines(folder, 1, process)
     time.sleep(0.5)  # into the step
     disturb(folder)

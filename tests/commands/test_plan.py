@@ -254,15 +254,15 @@ def test_what_a_run_does_beside_its_steps_is_told_and_counted() -> None:
     said = flat(*words)
     assert "rehearsal 3 episodes of the environment, played twice with a script instead of a model, before the" in said
     assert "evaluation 3 of 800 episodes each (of the untrained model, the start and the end): about " in said
-    told = flat(*words, "evaluate.every=50", "steps=100")
+    told = flat(*words, "evaluate.interval=50", "steps=100")
     assert "evaluation 4 of 800 episodes each (of the untrained model, the start, every 50 steps and the end)" in told
-    told = flat(*words, "evaluate.every=50", "steps=0")
+    told = flat(*words, "evaluate.interval=50", "steps=0")
     assert "evaluation 2 of 800 episodes each (of the untrained model, the start, which is the end)" in told
     assert "182.8 GB more for the warm start's 2 checkpoints, in " in said
     assert "at an assumed 0.5 GB/s to write and 1 GB/s to read again, and 37 min in all, counted in the time" in said
     assert "grace a job is warned 13 min before its limit, to end its update and write 91.4 GB at an assumed" in said
     assert "#SBATCH --signal=B:USR2@780" in said
-    few, many = (prospect_of(*words, f"checkpoint.every={every}").forecast for every in ("200", "1"))
+    few, many = (prospect_of(*words, f"checkpoint.interval={every}").forecast for every in ("200", "1"))
     assert few is not None
     assert many is not None
     seconds = [seconds for forecast in (few, many) for _, seconds in forecast.totals]

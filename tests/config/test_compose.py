@@ -362,9 +362,9 @@ def test_signatures_of_functions_classes_and_what_has_no_source() -> None:
 
 
 def test_partial_calls_need_not_be_complete() -> None:
-    call = {"_target_": "rlx.run.run.Checkpoint", "_partial_": True, "every": 3}
+    call = {"_target_": "rlx.run.run.Checkpoint", "_partial_": True, "interval": 3}
     check_value(call, "checkpoint")
-    assert build_value(call, "checkpoint")(keep=1).every == 3
+    assert build_value(call, "checkpoint")(keep=1).interval == 3
 
 
 def test_a_name_on_a_hub_as_option_leads_to_its_option_or_path() -> None:

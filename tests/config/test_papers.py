@@ -153,7 +153,7 @@ def test_every_value_that_a_preset_sets_names_its_source(papers: Any, name: str)
 
 OWN = {
     "_target_": "the part itself, which another row describes",
-    "evaluate.every": "how often rlx looks",
+    "evaluate.interval": "how often rlx looks",
     "evaluate.num_resamples": "rlx's intervals",
     "evaluate.num_tries": "rlx's floor",
     "evaluate.seed": "rlx's seed",

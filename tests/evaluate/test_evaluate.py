@@ -161,7 +161,7 @@ def test_an_environment_without_a_limit_is_evaluated_without_one() -> None:
         {"top_k": -1},
         {"max_new_tokens": 0},
         {"seed": -1},
-        {"every": -1},
+        {"interval": -1},
     ],
 )
 def test_settings_that_cannot_work_are_refused_in_one_line(bad: dict[str, Any]) -> None:

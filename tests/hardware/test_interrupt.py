@@ -47,7 +47,7 @@ def wait_for_lines(folder: Path, num: int, process: subprocess.Popen[bytes]) -> 
 
 @pytest.fixture(scope="module")
 def words(small_words: tuple[str, ...]) -> tuple[str, ...]:
-    return (*small_words, "steps=10", "checkpoint.every=2")
+    return (*small_words, "steps=10", "checkpoint.interval=2")
 
 
 @pytest.fixture(scope="module")

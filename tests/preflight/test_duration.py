@@ -152,7 +152,7 @@ def test_the_estimate_of_a_cpu_is_near_what_was_measured() -> None:
 
 def test_evaluation_is_of_the_start_the_end_and_the_way() -> None:
     words = (*SEVEN, "evaluate.untrained=false")
-    seconds = [evaluation_seconds(*words), evaluation_seconds(*words, "evaluate.every=20")]
+    seconds = [evaluation_seconds(*words), evaluation_seconds(*words, "evaluate.interval=20")]
     assert seconds[1] == pytest.approx(5.5 * seconds[0]), "at steps 20 to 180 too, and step 200 is the end"
 
 

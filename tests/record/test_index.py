@@ -79,9 +79,9 @@ def test_a_fork_s_own_tokens_and_what_was_trained_are_counted(tmp_path: Path) ->
     notes = [[[{}, {"trained": [1.0, 0.0, None, 1.0]}, {}]]]
     save(path, [Group(task=one.task, trajectories=(one,))], max_rounds=None, notes=notes)
     (row,) = read(path)[1]
-    assert (row.parent, row.tokens, row.own_tokens, row.trained) == (1, 12, 7, 2)
+    assert (row.parent, row.tokens, row.new_tokens, row.trained) == (1, 12, 7, 2)
     assert (row.only_action, row.invalid, row.spare) == (1, 1, 1)
-    assert row.own_tokens == one.num_sampled
+    assert row.new_tokens == one.num_sampled
 
 
 def test_a_file_has_its_index_as_soon_as_it_is_saved(file: Path) -> None:

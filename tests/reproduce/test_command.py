@@ -43,7 +43,7 @@ def tiny(small_words: tuple[str, ...], tmp_path: Path) -> Path:
     tree: dict[str, Any] = {
         "source": "a paper",
         "seeds": 2,
-        "words": [*words, "steps=2", "checkpoint.trajectories_every=0"],
+        "words": [*words, "steps=2", "checkpoint.trajectories_interval=0"],
         "runs": {
             "own": {"words": ["algo=tool_rloo", "algo.num_samples=2"], "per_seed": True},
             "control": {"words": ["algo=tool_sft"], "as_long_as": "own"},

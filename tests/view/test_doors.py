@@ -90,7 +90,7 @@ def test_the_table_has_a_row_for_each_episode(page: Page) -> None:
         [1, 0, 0, 0, 0],
         [0, 0, 1, 1, 0],
     )
-    assert (table["tokens"], table["own_tokens"], table["trained"]) == (
+    assert (table["tokens"], table["new_tokens"], table["trained"]) == (
         [6, 3, 6, 3, 0],
         [6, 3, 1, 3, 0],
         [4, 2, 4, 0, 0],

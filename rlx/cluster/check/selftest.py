@@ -62,9 +62,9 @@ def reductions(tree: Tree, words: Sequence[str]) -> dict[str, tuple[Any, Any]]:
     }
     fixed = {
         "steps": STEPS,
-        "evaluate.every": 0,
+        "evaluate.interval": 0,
         "evaluate.ks": [],
-        "checkpoint.every": 1,
+        "checkpoint.interval": 1,
     }
     changed |= {key: (at(tree, key), value) for key, value in fixed.items() if at(tree, key) != value}
     if at(tree, "track.mode") != "disabled":

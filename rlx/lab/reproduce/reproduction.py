@@ -149,8 +149,8 @@ class Reproduction:
                 raise ValueError(f"{where}: there is no such row or gain{near(claim.row, names)}")
         for title, curve in self.curves.items():
             for name in (name for name in self.expected.get(title, ()) if name not in curve.runs):
-                names = ", ".join(curve.runs)
-                raise ValueError(f"{title}: expected names {name!r}, which is none of its runs: {names}")
+                run_names = ", ".join(curve.runs)
+                raise ValueError(f"{title}: expected names {name!r}, which is none of its runs: {run_names}")
         for figures in self.published.values():
             for stat, values in figures.items():
                 for value in values:
