@@ -76,7 +76,7 @@ def test_claims_that_nothing_tests_have_the_verdict_of_their_reason() -> None:
     assert verdict_on("a", PaperClaim(where="b", untested="no curve")) is Verdict.UNDECIDED
     assert verdict_on("a", PaperClaim(where="b", untestable="size")) is Verdict.NOT_TESTABLE
     assert remark_on("a", PaperClaim(where="b", untestable="size")) == "size"
-    test = Claim(of="c", figure="reward", least=0)
+    test = Claim(row="c", figure="reward", least=0)
     for wrong in ({}, {"untested": "x", "untestable": "y"}, {"tests": {"d": test}, "untested": "x"}):
         with raises_naming(ValueError, "tests", "untestable", "untested"):
             PaperClaim(where="b", **wrong)

@@ -77,7 +77,7 @@ def floor_beside(execution: Execution) -> Figures:
 
 
 def judge_on_the_way(execution: Execution, trainee: Trainee, step: int) -> Metrics:
-    """Evaluate the policy after `step` steps if evaluate.interval asks for an evaluation; return its `eval/…` metrics."""
+    """Evaluate the policy after `step` steps if evaluate.interval asks for an evaluation; return its figures."""
     interval = execution.run.evaluate.interval
     if not interval or step % interval or step == execution.run.steps:
         return {}

@@ -49,10 +49,10 @@ def test_a_curve_is_read_at_equal_amounts_or_at_its_last_point(tmp_path: Path) -
     line = line_of(folders, "x/y", 1)
     read: dict[float, float] = {}
     for amount in (5, 10, 16, 30, 1000):
-        read[amount] = line.point(Curve(metric="x/y", of=("a",), window=1, by="tokens", at=amount)).value
+        read[amount] = line.point(Curve(metric="x/y", runs=("a",), window=1, by="tokens", amount=amount)).value
     # the first spent 10, 30, 60 tokens, the second 5, 15, 30
     assert read == {5: (1 + 5) / 2, 10: (1 + 6) / 2, 16: (2 + 7) / 2, 30: (2 + 7) / 2, 1000: (3 + 7) / 2}
-    assert line.point(Curve(metric="x/y", of=("a",))) == line.end
+    assert line.point(Curve(metric="x/y", runs=("a",))) == line.end
     assert line.least_spent("tokens") == 30
 
 
@@ -135,7 +135,7 @@ def test_a_curve_is_drawn_by_what_was_spent(tmp_path: Path) -> None:
     assert ">tokens<" in by_tokens
     assert ">step<" in by_steps
     with raises_naming(ValueError, "by=minutes"):
-        Curve(metric="x/y", of=("one",), by="minutes")  # type: ignore[arg-type]
+        Curve(metric="x/y", runs=("one",), by="minutes")  # type: ignore[arg-type]
 
 
 def test_an_interval_over_seeds_stays_within_the_possible_values_of_its_metric(tmp_path: Path) -> None:

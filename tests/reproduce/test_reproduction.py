@@ -170,7 +170,7 @@ def test_a_control_has_the_length_of_what_it_is_a_control_of(tmp_path: Path, key
         ({"curves": {"c": {"metric": "x", "runs": []}}}, "runs: expected at least one run"),
         ({"curves": {"c": {"metric": "x", "runs": ["own"], "reach": math.nan}}}, "reach=nan: expected a number from"),
         ({"curves": {"c": {"metric": "x", "runs": ["own"], "by": "a\nb" * 900}}}, "by=a b"),
-        ({"curves": {"c": {"metric": "x", "runs": ["own"], "at": 0}}}, "at=0.0: expected a number from 1"),
+        ({"curves": {"c": {"metric": "x", "runs": ["own"], "amount": 0}}}, "amount=0.0: expected a number from 1"),
         (
             {"comparisons": {"c": {"operands": ["own x", "nobody x"]}}},
             "c: there is no run 'nobody' among control, own, trial",

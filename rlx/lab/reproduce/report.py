@@ -103,11 +103,11 @@ def ends_table(reproduction: Reproduction, lines: Mapping[str, Mapping[str, Line
 
 def read_at(line: Line, curve: Curve) -> str:
     """Name a curve's metric, and the amount that it is read at; a run that ended before has less."""
-    if curve.at is None:
+    if curve.amount is None:
         return curve.metric
     least = line.least_spent(curve.by)
-    short = f", a seed ended at {least:,.0f}" if least < curve.at else ""
-    return f"{curve.metric} at {curve.at:,.0f} {curve.by}{short}"
+    short = f", a seed ended at {least:,.0f}" if least < curve.amount else ""
+    return f"{curve.metric} at {curve.amount:,.0f} {curve.by}{short}"
 
 
 @dataclass(frozen=True, kw_only=True)

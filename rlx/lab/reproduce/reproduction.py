@@ -11,7 +11,7 @@ rows: by name, a run and one of its evaluations (`tool_rloo eval-8`: eight round
       seeds the mean
 gains: by name, two such: the first less the second, problem by problem
 curves: by title, a `metric` of each step and the `runs` whose curves are drawn together; `by` steps, episodes or
-      tokens; with `reach`, the amount that each run spent until it was there; with `at`, the value at that amount and
+      tokens; with `reach`, the amount that each run spent until it was there; with `amount`, the value there and
       not at the end (curves.svg)
 credit: `runs` whose algorithms the laboratory measures (rlx/lab/laboratory.py), with `tokens` for each of them,
       `tasks` and a `budget` of tokens; `credit of RUN` has the figures `turn/bias`, `token/bias`, …, `gradient`

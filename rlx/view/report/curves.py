@@ -59,13 +59,13 @@ class Curve:
     """Amount on the horizontal axis."""
     reach: float | None = None
     """Report the cost at which each run first reached this value."""
-    at: float | None = None
+    amount: float | None = None
     """Report the metric at this amount instead of at the end."""
 
     def __post_init__(self) -> None:
         within(1, MANY, window=self.window)
         within(-LARGEST, LARGEST, reach=self.reach)
-        within(1, LARGEST, at=self.at)
+        within(1, LARGEST, amount=self.amount)
         if not self.runs:
             raise ValueError("runs: expected at least one run")
         if self.by not in get_args(By):
@@ -79,7 +79,7 @@ CURVE = made(
     window=NATURAL.unless(10),
     by=STRING.unless("step"),
     reach=NUMBER.unless(None),
-    at=NUMBER.unless(None),
+    amount=NUMBER.unless(None),
 )
 
 
@@ -112,11 +112,11 @@ class Line:
         return cut(mean_interval(mean_of(values_S)), self.least, self.most)
 
     def point(self, curve: Curve) -> Estimate:
-        """Return the metric at `curve.at`, or at the last point of a seed that ends before, with Student's interval."""
-        if curve.at is None:
+        """Return the metric at `curve.amount`, or at a seed's last point before it, with Student's interval."""
+        if curve.amount is None:
             return self.end
         spent_ST = self.spent[curve.by]
-        places = [min(int(np.searchsorted(spent_T, curve.at)), len(spent_T) - 1) for spent_T in spent_ST]
+        places = [min(int(np.searchsorted(spent_T, curve.amount)), len(spent_T) - 1) for spent_T in spent_ST]
         return self.bounded(self.smooth[np.arange(len(places)), places])
 
     def least_spent(self, by: By) -> float:
