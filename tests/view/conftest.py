@@ -47,7 +47,7 @@ class Page:
         return self.raw(f"/{self.server.secret}/{path}{words}", headers, method)
 
     def raw(self, path: str, headers: dict[str, str] | None = None, method: str = "GET") -> Reply:
-        connection = HTTPConnection("127.0.0.1", self.server.server_address[1], timeout=30)
+        connection = HTTPConnection("127.0.0.1", self.server.server_address[1], timeout=150)
         try:
             connection.request(method, path, headers=headers or {})
             answer = connection.getresponse()

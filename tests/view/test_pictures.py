@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,12 @@ def test_an_environment_that_draws_nothing_is_not_stepped(
     assert list(drawing.replay(ENV, load(sudoku / "trajectories" / FILE)[0].trajectories[0], None)) == []
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine takes longer than a reader's patience."""
+    monkeypatch.setattr(pictures, "SECONDS", 60.0)
+
+
 WILD = """
 import time
 from rlx.tool.contain.box import end_all
@@ -133,12 +140,19 @@ HARMS = {
 }
 
 
+def limit_seconds(monkeypatch: pytest.MonkeyPatch, *, first: float, second: float) -> None:
+    """Limit the time of the first picture and of the second, by a clock that only the server's questions move."""
+    monkeypatch.setattr(pictures, "SECONDS", first)
+    times = chain([0.0, 0.0], repeat(first - second))
+    monkeypatch.setattr(pictures, "monotonic", lambda: next(times))
+
+
 @pytest.mark.parametrize("harm", HARMS)
 def test_a_wild_environment_ends_alone_and_its_pictures_until_then_are_shown(
     page: Page, wild: Callable[[str], None], harm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wild(harm)
-    monkeypatch.setattr(pictures, "SECONDS", 10.0 if "longer" not in HARMS[harm] else 3.0)
+    limit_seconds(monkeypatch, first=60, second=1 if "longer" in HARMS[harm] else 60)
     found = ask(page)
     assert found["pictures"] == ["first"], found["why"]
     assert HARMS[harm] in found["why"]
@@ -157,10 +171,10 @@ def test_a_page_answers_while_an_environment_hangs_and_kills_it_then(
 ) -> None:
     mark = tmp_path / "mark"
     wild(f"import os; open({str(mark)!r}, 'w').write(str(os.getpid()))\n            while True: pass")
-    monkeypatch.setattr(pictures, "SECONDS", 4.0)
+    limit_seconds(monkeypatch, first=60, second=10)
     with ThreadPoolExecutor() as pool:
         hanging = pool.submit(ask, page)
-        while not (mark.exists() and mark.read_text()):
+        while not (mark.exists() and mark.read_text()) and not hanging.done():
             time.sleep(0.01)
         assert is_alive(int(mark.read_text()))
         assert page.api("episode", run="run", file=FILE, line=1)["turns"]
