@@ -97,11 +97,13 @@ class SlurmLauncher(Base):  # type: ignore[misc, valid-type]
             sbatch_parameters,
             watch_command,
         )
+        from rlx.preflight.prospect import Prospect
 
         runs = [build_run(to_tree(config), Path()) for config in configs]
         shape = one_shape([run.hardware for run in runs], self.params)
-        sized = {"mem_gb": memory_gb(runs), "signal_delay_s": delay_seconds(runs)}
-        params = {**self.params, **{key: self.params[key] or value for key, value in sized.items()}}
+        prospects = [Prospect(run=run) for run in runs]
+        sizes = {"mem_gb": memory_gb, "signal_delay_s": delay_seconds}
+        params = {**self.params, **{key: self.params[key] or size(prospects) for key, size in sizes.items()}}
         sweep = Path(str(self.config.hydra.sweep.dir)).absolute()
         folders = [sweep / str(config.hydra.sweep.subdir) for config in configs]
         listed = list_folders(sweep / ".submitit", folders)

@@ -24,7 +24,6 @@ from rlx.preflight.prospect import Prospect
 from rlx.record.files import last_lines
 from rlx.record.folder import LOGS
 from rlx.regular import make_parent, write_aside
-from rlx.run.run import Run
 
 NOT_SBATCH = ("wait", "max_num_timeout", "submitit_folder", "signal_delay_s")
 """Keys of conf/hydra/launcher/slurm.yaml that are not passed to sbatch."""
@@ -80,16 +79,16 @@ def sbatch_parameters(shape: Mapping[str, int], params: Mapping[str, Any]) -> di
     return {**asked, **counts, **delay, "additional_parameters": extra, "use_srun": False}
 
 
-def memory_gb(runs: Sequence[Run]) -> int | None:
+def memory_gb(prospects: Sequence[Prospect]) -> int | None:
     """Return the memory (GiB) of each machine for the largest run, as `rlx plan` estimates it. None on cpu, or if the
     model's shape is unknown."""
-    most = max((Prospect(run=run).host_peak for run in runs), default=0)
+    most = max((prospect.host_peak for prospect in prospects), default=0)
     return -(-most // 2**30) or None
 
 
-def delay_seconds(runs: Sequence[Run]) -> int:
+def delay_seconds(prospects: Sequence[Prospect]) -> int:
     """Return the grace period that the largest of the runs needs."""
-    return max((grace_of(Prospect(run=run)) for run in runs), default=LEAST_GRACE)
+    return max((grace_of(prospect) for prospect in prospects), default=LEAST_GRACE)
 
 
 def watch_command(shape: Mapping[str, int], limit: int, folders: Path, task: Sequence[str]) -> list[str]:

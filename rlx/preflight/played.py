@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -25,6 +26,8 @@ from rlx.world import open_episode, trained_parts
 
 TASKS, TURNS = 32, 96
 """An expert plays so many tasks of each part at most, and no further one after so many turns."""
+PATIENCE = 10.0
+"""Seconds after which no further task of a part is played: an environment may take as long to start."""
 OPENINGS = 4
 """Tasks of each part whose prompt is measured where no expert plays."""
 PIECE = re.compile(r" ?[A-Za-z\u00c0-\u024f]{1,10}|[^\W\d_]|\d{1,3}|\s+| ?[^\w\s]+|_")
@@ -42,7 +45,7 @@ class Played:
 
 def play_experts(worlds: Mapping[str, World], seed: int, trained: Mapping[str, Sequence[str]]) -> dict[str, Played]:
     """Measure episodes that the environment's own expert plays, by part, where one can play here and now; `trained` are
-    the trained agents of each part. It takes 0.01 to 0.2 s of a core a part."""
+    the trained agents of each part. It takes 0.01 to 0.2 s of a core a part where episodes start at once."""
     measured = {}
     for name, world in worlds.items():
         if can_play(world.env) and world.env.has_expert:
@@ -54,13 +57,13 @@ def play_experts(worlds: Mapping[str, World], seed: int, trained: Mapping[str, S
 
 
 def demonstrations(world: World, seed: int) -> Iterator[Trajectory]:
-    """Yield an expert's episodes of the first training tasks, some TURNS turns in all."""
-    turns = 0
+    """Yield an expert's episodes of the first training tasks: some TURNS turns in all, or those of PATIENCE seconds."""
+    turns, began = 0, time.monotonic()
     for task in islice(world.env.tasks("train", seed), TASKS):
         episode = demonstrate_episode(world, task, seed)
         yield episode
         turns += len(episode.turns)
-        if turns >= TURNS:
+        if turns >= TURNS or time.monotonic() - began > PATIENCE:
             return
 
 

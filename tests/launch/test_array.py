@@ -18,11 +18,16 @@ from rlx.launch.array import Job, follow, memory_gb, names_of, one_shape, refuse
 from rlx.launch.ending import Ended, log_of, record_end
 from rlx.launch.slurm import Record, SlurmError
 from rlx.launch.start import LaunchError, check_allocation, default_folder
+from rlx.preflight.prospect import Prospect
 from rlx.record.folder import LOGS
 from tests.errors import raises_naming
 
 PARAMS = yaml.safe_load((shipped_folder("conf") / "hydra" / "launcher" / "slurm.yaml").read_text())
 TWO_NODES = Hardware(num_nodes=2, num_processes=16, num_threads=8, device="cuda", learner="deepspeed", num_servers=4)
+
+
+def prospect_of(*words: str) -> Prospect:
+    return Prospect(run=build_run(compose(words), Path()))
 
 
 def test_a_job_has_the_shape_of_its_profile_unless_told() -> None:
@@ -44,12 +49,12 @@ def test_a_task_has_processors_for_its_servers_and_on_a_gpu_for_its_tools_too() 
 
 def test_an_array_asks_for_the_memory_that_its_largest_run_needs() -> None:
     half, seven = ["model=qwen2_5_0_5b", "hardware=a100x8"], ["model=qwen2_5_7b", "hardware=a100x8"]
-    small, large = (build_run(compose([*words, "algo=grpo", "warm_start=none"]), Path()) for words in (half, seven))
+    small, large = (prospect_of(*words, "algo=grpo", "warm_start=none") for words in (half, seven))
     # eight programs and a piece of a checkpoint, and 2 bytes a parameter that each of them loads
     loading = 8 * 2 * 7_615_616_512
     assert memory_gb([small, large]) == memory_gb([large]) == -(-(8 * 6 * 10**9 + 10**10 + loading) // 2**30)
     assert memory_gb([small]) < memory_gb([large])
-    assert memory_gb([build_run(compose(["hardware=cpu"]), Path())]) is None
+    assert memory_gb([prospect_of("hardware=cpu")]) is None
 
 
 def test_what_the_plug_ins_import_when_a_job_runs_is_there() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,7 +17,9 @@ from rlx.model.load import Model, load_tokenizer
 from rlx.preflight.expected import AFTER_COPYING, LOW, USUAL_TURNS, expect_lengths
 from rlx.preflight.lengths import LengthError, LengthHints, Lengths, Published, in_turns, mean_of
 from rlx.preflight.played import (
+    PATIENCE,
     Played,
+    demonstrations,
     encoder,
     length_of,
     length_of_agents,
@@ -43,6 +46,13 @@ def run_of(*words: str) -> Run:
 
 def experts_of(run: Run) -> dict[str, Played]:
     return play_experts(worlds_in(run), run.seed, run.trained_agents)
+
+
+def test_a_plan_plays_few_episodes_of_an_environment_that_takes_long_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = worlds_in(run_of("env=countdown", "algo=tool_rloo"))[""]
+    clock = iter(range(0, 10**6, 4))
+    monkeypatch.setattr("rlx.preflight.played.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    assert len(list(demonstrations(world, 0))) == math.floor(PATIENCE / 4) + 1 == 3
 
 
 def turn(prompt: tuple[int, ...], *said: int) -> Turn:
