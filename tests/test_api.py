@@ -61,7 +61,7 @@ def trained(small_words: tuple[str, ...], tmp_path_factory: pytest.TempPathFacto
 
 def test_the_package_is_light_until_it_is_used() -> None:
     code = "import sys, rlx; sys.exit(bool({'torch', 'pandas', 'hydra', 'numpy', 'typer'} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=600).returncode == 0
 
 
 def test_functions_stay_functions_after_every_import() -> None:
@@ -74,7 +74,7 @@ for module in pkgutil.iter_modules(rlx.__path__, "rlx."):
 assert before == [inspect.signature(function) for function in (rlx.train, rlx.evaluate, rlx.load)]
 assert all(map(inspect.isfunction, (rlx.train, rlx.evaluate, rlx.load)))
 """
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60, check=True)
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=600, check=True)
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:

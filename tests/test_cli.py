@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def rlx(*words: str, cwd: Path = ROOT, **environ: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "OMP_NUM_THREADS": "1", **environ}
     return subprocess.run(
-        [sys.executable, "-m", "rlx", *words], capture_output=True, text=True, cwd=cwd, env=env, timeout=120
+        [sys.executable, "-m", "rlx", *words], capture_output=True, text=True, cwd=cwd, env=env, timeout=600
     )
 
 
@@ -97,7 +97,7 @@ def test_light_commands_import_no_torch(words: list[str]) -> None:
         "print({'torch', 'transformers', 'wandb', 'datasets'} & set(sys.modules), file=sys.stderr)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=ROOT, timeout=60, check=True
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=ROOT, timeout=600, check=True
     )
     assert done.stderr.strip().endswith("set()")
 
@@ -112,7 +112,7 @@ def test_an_interrupt_while_modules_are_imported_is_one_line(module: str) -> Non
         f"sys.interrupts_at = {module!r}; sys.meta_path.insert(0, Interrupting())\n"
         "import runpy; runpy.run_module('rlx', run_name='__main__')"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=600)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "rlx: interrupted\n")
 
 
@@ -124,7 +124,7 @@ def test_an_interrupt_while_words_are_read_is_one_line() -> None:
         "Overview.parse_args = interrupt\n"
         "from rlx.__main__ import main; main()"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=600)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "rlx: interrupted\n")
 
 
@@ -291,7 +291,7 @@ def test_threads_are_chosen_before_torch_is_imported(tmp_path: Path) -> None:
         "assert 'torch' not in sys.modules\n"
         f"launch(['hardware.num_threads=2', 'hydra.run.dir={tmp_path}'], job)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=600)
     assert done.stdout.split() == ["2", "PASSIVE"], done.stderr
 
 

@@ -48,7 +48,7 @@ def test_a_machine_without_a_gpu_passes_and_nothing_is_left(tmp_path: Path) -> N
 
 def test_wrong_words_are_refused_before_anything_is_started(tmp_path: Path) -> None:
     process = rlx(tmp_path, "algo.num_promts=2")
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=600)
     assert process.returncode == 2
     assert "num_prompts" in errors
     assert len(errors.splitlines()) == 1
@@ -56,7 +56,7 @@ def test_wrong_words_are_refused_before_anything_is_started(tmp_path: Path) -> N
 
 def test_it_ends_when_its_time_is_over_and_says_where(tmp_path: Path) -> None:
     process = rlx(tmp_path, *SMALL, "--minutes", "0.1")
-    told, _ = process.communicate(timeout=60)
+    told, _ = process.communicate(timeout=600)
     assert process.returncode == 1
     assert told.startswith("FAILED  a run from start to end   not done in the time there was")
     assert "not run nothing is left behind" in told
@@ -65,11 +65,10 @@ def test_it_ends_when_its_time_is_over_and_says_where(tmp_path: Path) -> None:
 
 def test_asked_to_stop_it_leaves_nothing(tmp_path: Path) -> None:
     process = rlx(tmp_path, *SMALL)
-    until = time.monotonic() + 60
-    while not list(tmp_path.glob("rlx-check-*/run/logs/rank-0.log")) and time.monotonic() < until:
+    while not list(tmp_path.glob("rlx-check-*/run/logs/rank-0.log")) and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
     assert process.returncode == 130
     assert not list(tmp_path.iterdir())
 
@@ -152,7 +151,7 @@ def test_a_run_is_made_small_but_for_what_was_named() -> None:
 
 def test_a_run_that_fails_says_why(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    tried = attempt("nonsense", tmp_path, Hardware(), [], time.monotonic() + 60)
+    tried = attempt("nonsense", tmp_path, Hardware(), [], time.monotonic() + 600)
     assert not tried.is_good
     assert tried.report == "rank 0 ended with exit code 1: KeyError: 'nonsense'"
     assert phase_of(tmp_path / "run") == "before its start"

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def run(*words: str, cwd: Path) -> str:
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{cwd}{os.pathsep}{ROOT}"}
-    done = subprocess.run([sys.executable, "-m", *words], cwd=cwd, env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-m", *words], cwd=cwd, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

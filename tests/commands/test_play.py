@@ -34,7 +34,7 @@ def play(*words: str, said: str | bytes = "", cwd: Path = ROOT) -> subprocess.Co
         capture_output=True,
         cwd=cwd,
         env=environ(),
-        timeout=120,
+        timeout=600,
     )
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -108,7 +108,7 @@ def test_an_interrupt_ends_it() -> None:
     while b"It is a number" not in process.stdout.readline():
         pass
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 0  # with its input still open
+    assert process.wait(timeout=600) == 0  # with its input still open
     assert process.stdout.read().decode().splitlines()[-1].startswith("not solved (left)")
 
 

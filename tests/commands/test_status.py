@@ -139,7 +139,7 @@ def test_hostile_text_is_shown_and_not_obeyed(tmp_path: Path) -> None:
     (run / "summary.json").write_text(json.dumps({"status": "\x1b]0;owned\x07"}))
     record_job(run, "\x1b[2J7", "\x1b[31m", 1)
     command = [sys.executable, "-m", "rlx", "status", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, "PATH": "/nowhere"})
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env={**os.environ, "PATH": "/nowhere"})
     assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stdout
     assert "\x07" not in done.stdout
@@ -148,7 +148,7 @@ def test_hostile_text_is_shown_and_not_obeyed(tmp_path: Path) -> None:
 
 def test_it_loads_no_torch() -> None:
     code = "import sys, rlx.commands.status; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], timeout=600).returncode == 0
 
 
 def test_status_as_json_has_numbers_where_the_table_has_words(tmp_path: Path) -> None:

@@ -278,10 +278,10 @@ def test_a_signal_ends_the_command_with_code_0_and_nothing_on_stderr(tmp_path: P
         assert process.stdout is not None
         assert process.stdout.readline().startswith("a, running, 1/10")
         process.send_signal(signum)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=600)
     assert (process.returncode, errors) == (0, "")
 
 
 def test_it_imports_nothing_heavy() -> None:
     code = "import sys, rlx.commands.watch; sys.exit(bool({'torch', 'hydra', 'pandas'} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=600).returncode == 0

@@ -63,7 +63,7 @@ def sweep(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         f"try: launch({['-m', 'hydra/sweeper=halving', f'hydra.sweep.dir={folder}/runs', *words]!r}, "
         "lambda run: 2 * run.config['algo']['loss']['kl'])\nexcept ConfigError as error: print('REFUSED', error)"
     )
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=False)
 
 
 def test_a_sweeper_gets_a_number_from_each_job(stub: Path) -> None:

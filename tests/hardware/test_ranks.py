@@ -170,7 +170,7 @@ def test_two_processes_talk_and_notice_when_one_leaves(tmp_path: Path) -> None:
     script = tmp_path / "talk.py"
     script.write_text(textwrap.dedent(TALK))
     processes = start_two(script, "--leave")
-    first, second = (process.communicate(timeout=120)[0] for process in processes)
+    first, second = (process.communicate(timeout=600)[0] for process in processes)
     assert [process.returncode for process in processes] == [3, 0], first + second
     assert "rank 1 of 2 stops: another process of the run is gone (" in second
     assert second.strip().endswith(") 75")

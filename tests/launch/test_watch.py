@@ -43,7 +43,7 @@ def kinds(folder: Path) -> list[str]:
 
 def test_what_a_rank_prints_is_shown_and_kept(tmp_path: Path) -> None:
     process = watch(tmp_path / "run", "import sys; print('out'); print('err', file=sys.stderr)")
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=600)
     assert process.returncode == 0
     assert sorted(out.split()) == ["err", "out"]
     assert (tmp_path / "run" / LOGS / "rank-0.log").read_text() == out
@@ -52,7 +52,7 @@ def test_what_a_rank_prints_is_shown_and_kept(tmp_path: Path) -> None:
 
 def test_a_crash_is_tried_again(tmp_path: Path) -> None:
     process = watch(tmp_path / "run", COUNT + "os.kill(os.getpid(), 9) if n < 2 else None")
-    out, error = process.communicate(timeout=60)
+    out, error = process.communicate(timeout=600)
     assert process.returncode == 0
     assert out == "try 0\ntry 1\ntry 2\n" == (tmp_path / "run" / LOGS / "rank-0.log").read_text()
     assert kinds(tmp_path / "run") == ["lost", "lost", "finished"]
@@ -61,7 +61,7 @@ def test_a_crash_is_tried_again(tmp_path: Path) -> None:
 
 def test_crashes_in_vain_are_given_up(tmp_path: Path) -> None:
     process = watch(tmp_path / "run", COUNT + "os.kill(os.getpid(), 9)", limit=2)
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=600)
     assert process.returncode == 137
     assert kinds(tmp_path / "run") == ["lost", "lost"]
     assert "given up: 2 attempts in a row came no further than step 0" in error
@@ -69,7 +69,7 @@ def test_crashes_in_vain_are_given_up(tmp_path: Path) -> None:
 
 def test_a_failure_is_not_tried_again(tmp_path: Path) -> None:
     process = watch(tmp_path / "run", COUNT + "sys.exit(3)")
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
     assert process.returncode == 3
     assert kinds(tmp_path / "run") == ["failed"]
     assert read_end(tmp_path / "run").code == 3  # type: ignore[union-attr]
@@ -90,7 +90,7 @@ def test_a_signal_reaches_the_rank_which_may_take_its_time(tmp_path: Path, signu
     while process.poll() is None and not (log.exists() and "ready" in log.read_text()):
         time.sleep(0.02)
     process.send_signal(signum)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=600)
     assert out == "ready\nsaved\n"
     assert process.returncode == code
     assert kinds(tmp_path / "run") == ["stopped"]

@@ -41,7 +41,7 @@ def test_many_may_write_the_same_file_at_once(tmp_path: Path) -> None:
 
     def write(text: str) -> None:
         for _ in range(20):
-            together.wait(timeout=60)
+            together.wait(timeout=600)
             write_aside(path, text)
             assert path.read_text() in texts
 

@@ -77,12 +77,12 @@ def test_a_process_that_is_killed_and_started_again_is_waited_for(source: Path) 
     with serving(source) as (_, url):
         client = Client(url, patience=60)
         assert client.find(["word3"], 1)[0][0].page.title == "T3"
-        with urlopen(url + "/health", timeout=20) as reply:
+        with urlopen(url + "/health", timeout=600) as reply:
             assert json.load(reply)["queries"] == 2, "the first asks for the edition"
     with serving(source, int(url.rpartition(":")[2])) as (process, _):
         assert client.find(["word4"], 1)[0][0].page.title == "T4"
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=600)
         assert process.returncode == 0
         assert "answered 1 query, 0% of them from the cache" in said
 
@@ -91,6 +91,6 @@ def test_a_terminated_server_says_how_much_it_answered(source: Path) -> None:
     with serving(source) as (process, url):
         assert Client(url).find(["word3", "word3"], 1)[1][0].page.title == "T3"
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=600)
     assert process.returncode == 0
     assert said.startswith("answered ")

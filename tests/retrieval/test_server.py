@@ -26,12 +26,12 @@ Serve = Callable[..., Any]
 def post(url: str, path: str, body: Any) -> Any:
     """Ask as Search-R1 does with requests: JSON there and back."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    with urlopen(Request(url + path, data, {"Content-Type": "application/json"}), timeout=20) as reply:
+    with urlopen(Request(url + path, data, {"Content-Type": "application/json"}), timeout=600) as reply:
         return json.load(reply)
 
 
 def status_of(port: int, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
     connection.request(method, path, body=body, headers={key.replace("_", "-"): text for key, text in headers.items()})
     reply = connection.getresponse()
     told = reply.read().decode()
@@ -138,7 +138,7 @@ def test_other_calls_are_refused(serve: Serve) -> None:
 
 
 def raw_answer(port: int, data: bytes, *, closes: bool = False) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as raw:
+    with socket.create_connection(("127.0.0.1", port), timeout=600) as raw:
         raw.sendall(data)
         if closes:
             raw.shutdown(socket.SHUT_WR)
@@ -168,7 +168,7 @@ def test_a_slow_call_ends_and_holds_up_nobody(serve: Serve) -> None:
     running = serve(seconds=0.3)
     call = f"POST /retrieve HTTP/1.1\r\nHost: localhost:{running.port}\r\nContent-Length: 100\r\n\r\n{{".encode()
     heads = [call, b"POST /retr", b"GET /health HTTP/1.1\r\nX: "]
-    slow = [socket.create_connection(("127.0.0.1", running.port), timeout=20) for _ in heads]
+    slow = [socket.create_connection(("127.0.0.1", running.port), timeout=600) for _ in heads]
     for connection, head in zip(slow, heads):
         connection.sendall(head)
     assert post(running.url, "/retrieve", {"queries": ["cat"]})["result"]
@@ -180,7 +180,7 @@ def test_a_slow_call_ends_and_holds_up_nobody(serve: Serve) -> None:
 def test_a_client_that_drips_bytes_is_not_served_for_ever(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rlx_http, "LINGER", 0.1)
     running = serve(seconds=0.4)
-    with socket.create_connection(("127.0.0.1", running.port), timeout=20) as raw:
+    with socket.create_connection(("127.0.0.1", running.port), timeout=600) as raw:
         raw.sendall(b"POST /retrieve HTTP/1.1\r\nContent-Length: 1000\r\n\r\n")
         with suppress(OSError):
             while True:
@@ -191,7 +191,7 @@ def test_a_client_that_drips_bytes_is_not_served_for_ever(serve: Serve, monkeypa
 def test_too_many_connections_are_told_so(serve: Serve) -> None:
     running = serve()
     running.server.most_connections = 3
-    kept = [socket.create_connection(("127.0.0.1", running.port), timeout=20) for _ in range(3)]
+    kept = [socket.create_connection(("127.0.0.1", running.port), timeout=600) for _ in range(3)]
     while len(running.server.connections) < 3:
         time.sleep(0.01)
     assert b" 503 " in raw_answer(running.port, b"")
@@ -276,7 +276,7 @@ def load(serve: Serve, seconds: float) -> tuple[int, set[int], float]:
 
     def ask(seed: int) -> int:
         draw, num = Random(seed), 0
-        connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=600)
         while time.monotonic() < end or not num:
             body = {"queries": [" ".join(draw.choices(names, k=4))], "topk": 3, "return_scores": True}
             connection.request("POST", "/retrieve", json.dumps(body))

@@ -139,9 +139,9 @@ class Ranks:
     def gather(self, said: Any) -> list[Any]:
         self.num_gathered += 1
         self.table[self.rank] = said
-        self.barrier.wait(timeout=60)
+        self.barrier.wait(timeout=600)
         told = list(self.table)
-        self.barrier.wait(timeout=60)
+        self.barrier.wait(timeout=600)
         return told
 
 

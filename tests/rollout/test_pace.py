@@ -101,7 +101,7 @@ def test_start_step_and_parsing_are_not_the_engine_thread_s_work(build: Any, pac
 @pytest.mark.parametrize("pace", ["ticks", "live"])
 def test_there_is_a_thread_for_every_episode_that_waits(build: Any, pace: Pace) -> None:
     together = threading.Barrier(64)
-    env = Hooked(pace=pace, hook=lambda task, turn: together.wait(timeout=60) and None)
+    env = Hooked(pace=pace, hook=lambda task, turn: together.wait(timeout=600) and None)
     episodes = build(env).play(starts(64))
     assert {episode.status for episode in episodes} == {"done"}
 
@@ -111,7 +111,7 @@ def test_a_live_answer_is_taken_when_it_comes_and_holds_nobody_up(build: Any) ->
 
     def hook(task: str, turn: int) -> None:
         if task == "0":
-            assert all(others.acquire(timeout=60) for _ in range(6))
+            assert all(others.acquire(timeout=600) for _ in range(6))
         else:
             others.release()
 

@@ -180,7 +180,7 @@ def test_a_page_answers_while_an_environment_hangs_and_kills_it_then(
         assert page.api("episode", run="run", file=FILE, line=1)["turns"]
         assert not hanging.done()
         assert "longer than" in hanging.result()["why"]
-    until = time.monotonic() + 20
+    until = time.monotonic() + 600
     while is_alive(int(mark.read_text())) and time.monotonic() < until:
         time.sleep(0.01)
     assert not is_alive(int(mark.read_text()))

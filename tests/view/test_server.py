@@ -137,7 +137,7 @@ def test_very_many_connections_are_answered_at_once(page: Page) -> None:
     "raw", [b"GET\r\n\r\n", b"\x16\x03\x01\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"G" * 70_000 + b"\r\n"]
 )
 def test_a_call_that_is_no_http_ends_its_own_connection(page: Page, raw: bytes) -> None:
-    with socket.create_connection(page.server.server_address[:2], timeout=30) as connection:  # type: ignore[arg-type]
+    with socket.create_connection(page.server.server_address[:2], timeout=600) as connection:  # type: ignore[arg-type]
         connection.sendall(raw)
         connection.shutdown(socket.SHUT_WR)
         assert b" 200 " not in connection.recv(100)

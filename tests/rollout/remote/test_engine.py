@@ -306,7 +306,7 @@ def test_a_wrong_secret_is_refused(serve: Serve, token: str) -> None:
 
 
 def call(server: RolloutServer, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, str]:
-    connection = http.client.HTTPConnection(*server.server_address[:2], timeout=20)
+    connection = http.client.HTTPConnection(*server.server_address[:2], timeout=600)
     named = {"Authorization": f"Bearer {TOKEN}", **{name.replace("_", "-"): text for name, text in headers.items()}}
     connection.request(method, path, body=body, headers=named)
     reply = connection.getresponse()
@@ -363,7 +363,7 @@ def test_a_client_that_stalls_within_a_call_holds_up_nobody(serve: Serve) -> Non
     server = serve(queue=20.0, patience=0.5)
     address = server.server_address[:2]
     head = f"Authorization: Bearer {TOKEN}\r\nRlx-Client: slow\r\nRlx-Call: 1\r\n"
-    with socket.create_connection(address, timeout=20) as stalled:
+    with socket.create_connection(address, timeout=600) as stalled:
         stalled.sendall(f"POST /claim HTTP/1.1\r\n{head}Content-Length: 0\r\n\r\n".encode())
         assert b"200" in stalled.recv(1000)
         stalled.sendall(f"POST /step HTTP/1.1\r\n{head}Content-Length: 1000\r\n\r\nabc".encode())
