@@ -29,6 +29,7 @@ from rlx.settings.values import word_of
 from rlx.settings.words import parse_overrides, quote
 from tests.errors import raises_naming
 from tests.hostile import dangers
+from tests.loops import for_each
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 ROOT = Path(__file__).resolve().parents[1]
@@ -164,8 +165,8 @@ def test_text_in_quotes_is_that_text(text: str) -> None:
     assert found == text or not isinstance(found, str), "a number stands for itself"
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "named"),
+@for_each(
+    "key, value, named",
     [
         ("algo", object(), "object"),
         ("algo", {1}, "set"),

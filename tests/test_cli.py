@@ -14,6 +14,7 @@ import pytest
 from rlx import __version__
 from rlx.runs.folder import MARK
 from tests.errors import assert_mistake
+from tests.loops import for_each
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 """`rlx_here` of conftest.py: as `rlx` below, in this process, which is faster. A few commands run as programs."""
@@ -75,7 +76,7 @@ def test_a_folder_of_options_can_be_named_for_one_command(rlx_here: Command, com
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
+@for_each(
     "words",
     [
         ["--help"],

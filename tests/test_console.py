@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from rlx.base.console import Screen, clean, duration, one_line, plain_line
+from tests.loops import for_each
 
 
 def screen(terminal: bool) -> tuple[Screen, StringIO]:
@@ -28,7 +29,7 @@ def test_one_line_is_one_short_line(text: str, limit: int) -> None:
     assert len(one_line(text, limit).splitlines()) <= 1
 
 
-@pytest.mark.parametrize("evil", ["\x1b[2J", "\x9b31m", "\u202egnp.exe", "a\rb", "\x07", "\ud800"])
+@for_each("evil", ["\x1b[2J", "\x9b31m", "\u202egnp.exe", "a\rb", "\x07", "\ud800"])
 def test_what_a_terminal_would_obey_is_replaced(evil: str) -> None:
     assert clean(evil) != evil
     assert "\N{REPLACEMENT CHARACTER}" in clean(evil)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from scripts import drawings, rooms
+from tests.loops import for_each
 
 ROOT = Path(__file__).resolve().parents[1]
 NUMBER = r"[\d,]*\d"
@@ -38,8 +39,8 @@ def test_docstrings_comments_and_empty_lines_are_no_code() -> None:
     assert rooms.code_lines(source) == {3, 7, 8}
 
 
-@pytest.mark.parametrize(
-    ("stated", "wrong"),
+@for_each(
+    "stated, wrong",
     [
         ({"a/": 10_000, "b/": 500}, set()),
         ({"a/": 9_000, "b/": 1_000}, set()),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from tests.loops import for_each
 
 ROOT = Path(__file__).resolve().parents[1]
 TREES = ("rlx", "conf", "scripts", "hydra_plugins")
@@ -80,8 +80,8 @@ LONG = "Return" + " one" * 29
 EXAMPLE = '"""Return.\n\n    what of how\n"""'
 
 
-@pytest.mark.parametrize(
-    ("name", "source", "fault"),
+@for_each(
+    "name, source, fault",
     [
         ("module.py", '"""What a module holds."""', "1 begins with 'What'"),
         ("function.py", 'def f():\n    """Of a list, the first."""', "2 begins with 'Of'"),
@@ -102,8 +102,8 @@ def test_a_broken_rule_is_listed_with_its_line(name: str, source: str, fault: st
     assert found.startswith(f"{name}:{fault}")
 
 
-@pytest.mark.parametrize(
-    ("name", "source"),
+@for_each(
+    "name, source",
     [
         ("plain.py", '"""Return the first of a list: what the caller gave."""\ndef unknown(): ...'),
         ("example.py", EXAMPLE),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rlx.base.limits import LARGEST, above, at_least, refuse, within
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 
 @given(st.floats() | st.integers())
@@ -37,8 +38,8 @@ def test_a_share_is_from_zero_to_one(value: float) -> None:
         within(0, 1, share=value)
 
 
-@pytest.mark.parametrize(
-    ("check", "value", "expected"),
+@for_each(
+    "check, value, expected",
     [
         (partial(at_least, 1), 0, ["integer", 1]),
         (partial(at_least, 0.0), -1, ["number", 0]),

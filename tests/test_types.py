@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import pytest
-
 from rlx.base.buttons import Buttons
 from rlx.types import Sampling
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     "bad",
     [
         {"temperature": -1.0},
@@ -31,8 +30,8 @@ def test_settings_that_mean_nothing_are_refused(bad: dict[str, Any]) -> None:
         Sampling(**bad)
 
 
-@pytest.mark.parametrize(
-    ("states", "names"),
+@for_each(
+    "states, names",
     [
         ((), ["no state"]),
         (({},), ["state 0", "the end"]),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from tests.loops import for_each
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted((ROOT / "rlx").rglob("*.py"))
@@ -96,7 +96,7 @@ def room_of(module: str) -> str:
     return [*module.split("."), ""][1]
 
 
-@pytest.mark.parametrize("file", FILES, ids=name_of)
+@for_each("file", FILES)
 def test_imports_go_one_way(file: Path) -> None:
     own = room_of(name_of(file).removesuffix(".py").replace("/", "."))
     if own in FLOOR_OF:
@@ -124,7 +124,7 @@ def test_modules_import_each_other_in_no_circle() -> None:
     assert not wanted
 
 
-@pytest.mark.parametrize(("package", "owner"), ALONE.items())
+@for_each("package, owner", ALONE.items())
 def test_one_file_imports_it(package: str, owner: str | tuple[str, ...]) -> None:
     users = {name_of(file) for file in FILES for module in imports(file) if is_of(module, package)}
     assert all(user.startswith(owner) for user in users)
@@ -138,7 +138,7 @@ def test_only_the_configuration_knows_hydra() -> None:
     assert users <= {f"rlx/settings/{name}.py" for name in names}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "module",
     [
         "rlx.env.countdown.countdown",
@@ -252,7 +252,7 @@ def is_plain_call(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "rlx").rglob("__init__.py")), ids=lambda path: path.parent.name)
+@for_each("path", sorted((ROOT / "rlx").rglob("__init__.py")))
 def test_a_package_lists_files_that_it_has(path: Path) -> None:
     listed = re.findall(r"(?<![\w./-])\w+\.py\b", ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
     folders = (path.parent, ROOT / "rlx")

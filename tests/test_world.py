@@ -33,6 +33,7 @@ from rlx.tool.lend import Lend
 from rlx.tool.python import Python
 from rlx.types import Action, Move, Step, Task, Text, ToolUse, Verb
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 TASK = Task(id="7", prompt=(), data={})
 
@@ -108,7 +109,7 @@ def test_a_step_that_is_none_is_told_so_where_it_would_have_been_the_last() -> N
     assert step_within(Silent(), act("left"), 0, 0) is None
 
 
-@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf"), "1", None, 10**400])
+@for_each("number", [float("nan"), float("inf"), -float("inf"), "1", None, 10**400])
 def test_a_number_that_is_none_is_no_reward_and_no_metric(number: Any) -> None:
     with raises_naming(ValueError, "env:", "reward", f"{number!r:.60}"):
         lawful(Hall(), Step(reward=number))

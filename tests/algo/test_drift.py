@@ -6,19 +6,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from rlx.run.alarm import drift_warning
 from rlx.run.run import Run
 from rlx.settings.build import build_part
 from rlx.settings.compose import compose
 from rlx.settings.folders import list_options, shipped_folder
+from tests.loops import for_each
 
 TWICE = "algo.optimizer.num_epochs=2"
 
 
-@pytest.mark.parametrize(
-    ("words", "drifts"),
+@for_each(
+    "words, drifts",
     [
         (("algo=rloo",), False),
         (("algo=rloo", TWICE), True),

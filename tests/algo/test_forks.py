@@ -34,6 +34,7 @@ from tests.algo import trees
 from tests.algo.test_methods import random_tree
 from tests.algo.trees import Process, grow
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 
 def test_places_are_drawn_uniformly_from_root_and_inner_turns_and_never_after_a_leaf() -> None:
@@ -267,8 +268,8 @@ def test_branpo_keeps_the_first_branch_that_contrasts_and_leaves_the_others_out(
             assert branches[-1:] == kept or not kept
 
 
-@pytest.mark.parametrize(
-    ("make", "bad"),
+@for_each(
+    "make, bad",
     [
         (tree_grpo, {"num_trees": 0}),
         (tree_grpo, {"num_forks": -1}),
@@ -304,6 +305,6 @@ def test_the_uncertainty_of_a_turn_is_over_its_first_twenty_tokens() -> None:
     assert uncertainties(long, 10, "top10") == [pytest.approx(10 / math.log(10))]
 
 
-@pytest.mark.parametrize("make", [aepo, arpo, at2po, branpo, carl, tree_grpo, treerl, vineppo])
+@for_each("make", [aepo, arpo, at2po, branpo, carl, tree_grpo, treerl, vineppo])
 def test_a_method_that_forks_says_so_so_that_a_run_can_refuse_what_does_not_replay(make: Any) -> None:
     assert make(optimizer=Optimizer()).sample.num_forks > 0

@@ -30,6 +30,7 @@ from rlx.algo.vineppo import measured_values
 from rlx.types import Group, Start
 from tests.algo import trees
 from tests.algo.trees import Process, by_place, copies_of, grow, of_edges, shuffled, table, tree_by_hand, values_of
+from tests.loops import for_each
 
 ESTIMATORS: Mapping[str, Credit] = {
     "carl": tree_difference("critical"),
@@ -364,7 +365,7 @@ def tree_in_mid_turn(seed: int) -> Group:
     return grow(sampler, Process(seed, length=3, tokens=4, varied=True).play, Random(seed))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@for_each("seed", range(12))
 def test_the_edges_above_a_leaf_are_the_tokens_of_its_episode(seed: int) -> None:
     group = tree_in_mid_turn(seed)
     rows = table(group)
@@ -387,7 +388,7 @@ def test_forks_in_mid_turn_change_with_order_and_batch_as_little(name: str, seed
     assert by_place(one, credit(table(other, one)), len(table(other).turn)) == pytest.approx(alone)
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@for_each("name", ESTIMATORS)
 def test_a_group_of_one_and_groups_that_earned_the_same_have_advantages_of_zero(name: str) -> None:
     lonely, same = table(chains(1, num=1)), table(chains(2))
     if name in ("g2po", "g2po_released"):  # its gains of value are compared within one episode too
@@ -413,7 +414,7 @@ def test_chains_without_forks_have_the_advantages_of_grpo(name: str) -> None:
     assert values_of(ESTIMATORS[name](rows)) == pytest.approx(values_of(group_centred()(rows)))
 
 
-@pytest.mark.parametrize("name", UNMOVED)
+@for_each("name", UNMOVED)
 def test_a_turn_without_siblings_changes_no_other_advantage(name: str) -> None:
     """A turn is put between `b` and `e`, which has none either."""
     rows, put = tree_by_hand(), 4
@@ -435,7 +436,7 @@ def test_a_turn_without_siblings_changes_no_other_advantage(name: str) -> None:
     assert [after[row] for row in moved] == pytest.approx(before)
 
 
-@pytest.mark.parametrize("name", TREES)
+@for_each("name", TREES)
 def test_the_mean_multiplicity_of_a_sampled_token_is_reported(name: str) -> None:
     rows = tree_by_hand()
     found = ESTIMATORS[name](rows)

@@ -16,6 +16,7 @@ from rlx.algo.parts import Critic, Optimizer
 from rlx.algo.rows import Rows
 from tests.algo.conftest import make_rows
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 CRITIC = Critic(lr=1e-3)
 
@@ -226,8 +227,8 @@ def test_the_weight_of_the_kl_follows_its_target():
     assert later.credit(rows).advantage.values == [[pytest.approx(1.0 - 0.3)]]
 
 
-@pytest.mark.parametrize(
-    ("key", "made"),
+@for_each(
+    "key, made",
     [
         ("clip", lambda: nested_ppo(optimizer=Optimizer(), critic=CRITIC, clip=0.0)),
         ("lam", lambda: nested_ppo(optimizer=Optimizer(), critic=CRITIC, lam=1.5)),

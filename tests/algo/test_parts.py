@@ -29,6 +29,7 @@ from rlx.rollout.growth import number_starts, sample_flat
 from rlx.settings.compose import build_value, compose
 from rlx.types import Task, Trajectory
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 CRITIC = Critic(lr=1e-3)
 CONF = Path(__file__).parents[2] / "conf" / "algo"
@@ -80,7 +81,7 @@ NAMED_OTHERWISE = {"cpo": {"earl", "earl_released"}, "nested_ppo": {"bandit_ppo"
 """Options whose names are not those of their algorithms: EARL is CPO and a protocol."""
 
 
-@pytest.mark.parametrize("path", sorted(CONF.glob("*.yaml")), ids=lambda path: path.stem)
+@for_each("path", sorted(CONF.glob("*.yaml")))
 def test_every_shipped_file_makes_an_algorithm(path):
     call = compose([f"algo={path.stem}"])["algo"]
     name = call["_target_"].rsplit(".", 1)[-1]
@@ -98,7 +99,7 @@ def test_reading_algorithms_does_not_load_torch():
     assert subprocess.run([sys.executable, "-c", code], cwd=CONF.parents[1]).returncode == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     "bad",
     [
         {"lr": -1.0},
@@ -122,8 +123,8 @@ def test_an_optimizer_that_cannot_be_is_refused_by_its_key(bad: dict[str, Any]) 
         Optimizer(**bad)
 
 
-@pytest.mark.parametrize(
-    ("make", "bad"),
+@for_each(
+    "make, bad",
     [
         (grpo, {"num_prompts": 0}),
         (rloo, {"num_samples": 1}),
@@ -155,7 +156,7 @@ def test_an_algorithm_that_cannot_be_is_refused_by_its_key(make: Any, bad: dict[
         make(optimizer=Optimizer(), **bad)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "bad",
     [
         {"sample": 4},

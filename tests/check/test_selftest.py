@@ -21,6 +21,7 @@ from rlx.rollout import choice
 from rlx.rollout.torch import engine as torch_engine
 from rlx.settings.compose import ConfigError, compose
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 Build = Callable[..., Any]
 SMALL = ("env.max_rounds=2", "sampling.max_new_tokens=40", "algo.num_prompts=2", "warm_start.steps=1")
@@ -115,8 +116,8 @@ def test_an_engine_whose_log_probs_are_off_fails(probed: Any, monkeypatch: pytes
 FOUND = {"gap": 1e-6, "moved": 0.5, "arrived": 1e-6, "versions": [3], "version": 3, "tokens": 9}
 
 
-@pytest.mark.parametrize(
-    ("change", "agree", "arrive", "told"),
+@for_each(
+    "change, agree, arrive, told",
     [
         ({}, True, True, "within 1.0e-06 of the learner"),
         ({"gap": 0.2}, False, False, "too little"),

@@ -23,6 +23,7 @@ from rlx.settings.check import ConfigError
 from rlx.settings.compose import compose, list_groups, list_options
 from rlx.settings.folders import every_group
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 PAGES = {"train": train_help(), "eval": eval_help()}
 SHOWN = [line.strip() for line in (EXAMPLES + "".join(PAGES.values())).splitlines() if line.strip().startswith("rlx ")]
@@ -33,7 +34,7 @@ def test_a_page_is_at_most_80_columns_wide(page: str) -> None:
     assert max(map(len, page.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("line", [line for line in SHOWN if re.match(r"rlx (train|eval|plan) [^[]*$", line)])
+@for_each("line", [line for line in SHOWN if re.match(r"rlx (train|eval|plan) [^[]*$", line)])
 def test_what_an_example_says_composes(line: str) -> None:
     words = shlex.split(line.partition("    ")[0])[2:]
     assert compose([word for word in words if not word.startswith("run=")])

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from rlx.commands.play import turns_of, typed_turns
 from tests.errors import assert_mistake
+from tests.loops import for_each
 
 ROOT = Path(__file__).resolve().parents[2]
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -39,8 +40,8 @@ def play(*words: str, said: str | bytes = "", cwd: Path = ROOT) -> subprocess.Co
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-@pytest.mark.parametrize(
-    ("stops", "typed", "turns"),
+@for_each(
+    "stops, typed, turns",
     [
         (("\n",), "25\n12\n", ["25\n", "12\n"]),
         (("\n",), "\n25\n\r\n\n12\n", ["25\n", "12\n"]),

@@ -17,6 +17,7 @@ from rlx.settings.folders import search_folders, shipped_folder
 from rlx.settings.signature import signature
 from rlx.settings.values import word_of
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 CONF = shipped_folder("conf")
 OPTIONS = [(f.parent.name, f.stem) for f in sorted(CONF.glob("*/*.yaml")) if f.parent.name != "paper"]
@@ -97,8 +98,8 @@ def test_equal_words_give_equal_trees() -> None:
     assert compose(["seed=3"]) == compose(["seed=3"]) != compose(["seed=4"])
 
 
-@pytest.mark.parametrize(
-    ("words", "names"),
+@for_each(
+    "words, names",
     [
         (["env=countdwn"], ("env", "'countdwn'", "countdown")),
         (["hydra/launcher=bsic"], ("hydra/launcher", "'bsic'", "basic")),

@@ -23,6 +23,7 @@ from rlx.settings.compose import compose_sources
 from rlx.settings.folders import every_group, list_options, merge_layers, read_layers, shipped_folder
 from rlx.settings.keys import Source, list_keys
 from rlx.settings.signature import signature
+from tests.loops import for_each
 
 CONF = shipped_folder("conf")
 GROUPS = every_group([CONF])
@@ -58,14 +59,14 @@ def test_every_group_is_in_the_rows() -> None:
     assert {"env", "algo", "model/lora", "warm_start"} <= set(GROUPS)
 
 
-@pytest.mark.parametrize("words", ROWS, ids=" ".join)
+@for_each("words", ROWS)
 def test_every_option_composes_and_fits_its_signature(words: tuple[str, ...]) -> None:
     tree, _ = composed(words)
     for group in (name for name in (word.partition("=")[0] for word in words) if name.isidentifier()):
         assert set(tree[group]) <= {"_target_", *signature(tree[group]["_target_"]).parameters}, group
 
 
-@pytest.mark.parametrize("words", ROWS, ids=" ".join)
+@for_each("words", ROWS)
 def test_every_key_of_every_option_has_a_meaning_and_a_type(words: tuple[str, ...]) -> None:
     for key in list_keys(*composed(words)):
         assert key.meaning.text, f"{key.path} has no meaning"
@@ -121,7 +122,7 @@ def test_the_environments_are_all_of_the_folder() -> None:
     assert len(ENVS) == len(list((CONF / "env").rglob("*.yaml")))
 
 
-@pytest.mark.parametrize("name", ENVS)
+@for_each("name", ENVS)
 def test_every_environment_starts_an_episode(name: str) -> None:
     env = build(name)
     if env.is_remote:
@@ -133,7 +134,7 @@ def test_every_environment_starts_an_episode(name: str) -> None:
     assert env.start(next(iter(env.tasks("train", 0))))
 
 
-@pytest.mark.parametrize("name", ENVS)
+@for_each("name", ENVS)
 def test_every_environment_holds_something_out(name: str) -> None:
     env = build(name)
     if env.is_remote:

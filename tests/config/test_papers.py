@@ -24,6 +24,7 @@ from rlx.settings.folders import list_options
 from rlx.tool.retrieval.build import build_index
 from rlx.training import train
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "conf" / "paper").glob("*.yaml"))
@@ -213,7 +214,7 @@ def test_the_page_holds_the_tables(papers: Any) -> None:
     assert papers.tables() in papers.PAGE.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_a_preset_fits_its_profile(name: str) -> None:
     run = build_run(compose([f"+paper={name}"]), Path())
     prospect = Prospect(run=run)
@@ -221,7 +222,7 @@ def test_a_preset_fits_its_profile(name: str) -> None:
     assert all(verdict.endswith("fits") for verdict in prospect.verdicts)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_nano_tries_a_preset_out_with_its_own_context(name: str) -> None:
     run = build_run(compose([f"+paper={name}", "model=nano", "hardware=cpu"]), Path())
     most = run.model.max_context

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from rlx.settings.folders import read_option, shipped_folder
+from tests.loops import for_each
 
 CONF = shipped_folder("conf")
 
@@ -35,7 +36,7 @@ def keys_above(file: Path) -> dict[str, Any]:
 CHILDREN = [file for file in sorted(CONF.glob("*/**/*.yaml")) if file.parts[-2] != "launcher" and parents(file)]
 
 
-@pytest.mark.parametrize("file", CHILDREN, ids=lambda file: str(file.relative_to(CONF)))
+@for_each("file", CHILDREN)
 def test_an_option_repeats_nothing_that_it_inherits(file: Path) -> None:
     own: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
     inherited = keys_above(file)

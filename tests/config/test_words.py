@@ -22,6 +22,7 @@ from rlx.settings.words import (
     values_of,
 )
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 STUB = '''
 from dataclasses import dataclass
@@ -77,8 +78,8 @@ def test_without_an_objective_no_job_begins(stub: Path) -> None:
     assert not (stub / "runs").exists()
 
 
-@pytest.mark.parametrize(
-    ("objective", "direction", "names"),
+@for_each(
+    "objective, direction, names",
     [
         (None, "maximize", ("hydra/sweeper=optuna", "objective=eval/reward")),
         ("eval/reward", "minimize", ("objective=eval/reward", "minimised")),
@@ -103,8 +104,8 @@ def test_sweepers_with_what_they_need_pass() -> None:
     check_sweeper("own", {}, "eval/reward")
 
 
-@pytest.mark.parametrize(
-    ("word", "values"),
+@for_each(
+    "word, values",
     [
         ("seed=3", ["seed=3"]),
         ("seed=1,2", ["seed=1", "seed=2"]),
@@ -145,8 +146,8 @@ def test_what_is_no_override_is_told_how_one_looks(word: str) -> None:
         parse_overrides([word])
 
 
-@pytest.mark.parametrize(
-    ("word", "added"),
+@for_each(
+    "word, added",
     [
         ("algo=grpo", ["steps=0", "warm_start=none"]),
         ("steps_done=3", ["steps=0", "warm_start=none"]),

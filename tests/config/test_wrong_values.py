@@ -20,6 +20,7 @@ from rlx.settings.compose import ConfigError, build_run, compose
 from rlx.settings.consent import calls_in
 from rlx.settings.signature import Annotation, signature
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 WRONG = {"int": [-1, 10**40], "float": [-1.0, 1e200], "tuple": [[""]], "str": ["\ud800", "a\0b"]}
 CHOICES = (
@@ -71,8 +72,8 @@ def test_a_refusal_names_the_key_that_was_typed() -> None:
     assert len([told for _, _, told in refused if told]) > 150
 
 
-@pytest.mark.parametrize(
-    ("words", "key"),
+@for_each(
+    "words, key",
     [
         (["protocol=direct", "algo=rloo", "protocol.stops=['']"], "protocol.stops="),
         (["protocol=boxed", "algo=rloo", "protocol.stops_at=['']"], "protocol.stops_at="),

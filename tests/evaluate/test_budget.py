@@ -13,6 +13,7 @@ from rlx.environment.world import cost_of, environment_turns, step_within
 from rlx.evaluation.budget import cut_episode, cut_groups
 from rlx.rollout.measure import env_figures
 from rlx.types import Action, Completion, Group, Status, Step, Task, Text, Trajectory, Turn
+from tests.loops import for_each
 
 TASK = describe((44, 19, 35), 98)
 CALLS = ["((44 - 35) * 19)", "((44 * 35) * 19)", "((19 + 35) + 44)"]
@@ -67,7 +68,7 @@ ACTIONS = [*WORDS, Action(kind="invalid", text="why"), Action(kind="answer", tex
 STEPS = [Action(kind="act", name=name, text="") for name in ("on", "on", "on")]
 
 
-@pytest.mark.parametrize("rounds", [0, 1, 2, 3, 4, 5, 8])
+@for_each("rounds", [0, 1, 2, 3, 4, 5, 8])
 def test_a_cut_episode_is_the_episode_played_under_the_smaller_limit(rounds: int) -> None:
     env = Countdown(lambda_token=0.01)
     assert cut_episode(play(env, 8, ACTIONS), rounds) == play(env, rounds, ACTIONS)
@@ -80,7 +81,7 @@ def test_acts_are_cut_off_but_made(rounds: int, last: str) -> None:
     assert cut_episode(play(walk, 8, steps), rounds) == play(walk, rounds, steps)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("rounds", [0, 1, 2, 3, 4, 5, 8])
+@for_each("rounds", [0, 1, 2, 3, 4, 5, 8])
 def test_a_summary_is_cut_off_with_what_follows_and_counts_for_nothing(rounds: int) -> None:
     summary = Action(kind="summary", text="so far")
     actions = [ACTIONS[0], summary, *ACTIONS[1:3], summary, *ACTIONS[3:]]

@@ -13,6 +13,7 @@ from rlx.evaluation.evaluate import Evaluate, evaluate, held_out
 from rlx.evaluation.floor import FloorError, floor, random_score
 from rlx.types import Action, Completion, Sampling, Start, Step, Task, Trajectory, Turn
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 
 @dataclass
@@ -146,7 +147,7 @@ def test_an_environment_without_a_limit_is_evaluated_without_one() -> None:
     assert play.asked[0][0] is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "bad",
     [
         {"ks": (1, 17)},

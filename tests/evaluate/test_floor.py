@@ -26,6 +26,7 @@ from rlx.runs.summary import Estimate, Summary, read_summary, write_summary
 from rlx.training import train
 from rlx.types import Action, Start, Step, Task, Text, Verb
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 
 @dataclass
@@ -269,7 +270,7 @@ def test_random_walks_in_babyai_win_as_often_as_the_docs_say() -> None:
     assert found["random/env/invalid"].value == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     "option",
     ["game/sokoban", "game/fifteen_puzzle", "game/game_2048", "game/sudoku", "game/tower_of_hanoi", "bifurcation"],
 )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rlx.evaluation.intervals import Floats, Ratio, difference, intervals, mean_interval, mean_of, share_of, student
 from rlx.runs.summary import Estimate
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 Shares = st.lists(st.floats(0, 1), min_size=1, max_size=30)
 
@@ -162,9 +163,7 @@ def test_a_skewed_mean_has_willinks_interval() -> None:
     assert found.high == pytest.approx(1 + ((3.1824 + 1 / 6 - 1) ** (1 / 3) + 1) * 3, abs=2e-2)
 
 
-@pytest.mark.parametrize(
-    ("freedom", "expected"), [(1, 12.7062), (2, 4.30265), (3, 3.18245), (9, 2.26216), (49, 2.00958), (499, 1.96473)]
-)
+@for_each("freedom, expected", [(1, 12.7062), (2, 4.30265), (3, 3.18245), (9, 2.26216), (49, 2.00958), (499, 1.96473)])
 def test_students_quantile_is_that_of_the_tables(freedom: int, expected: float) -> None:
     assert student(freedom) == pytest.approx(expected, rel=2e-3)
 

@@ -380,7 +380,7 @@ def test_a_reproduction_measures_its_runs_and_refuses_figures_that_there_will_no
 ) -> None:
     words = ("algo=grpo", "algo.num_prompts=2", "warm_start=none")
     run = small_run(tmp_path / "run", "env=bifurcation", *words, without=("env", "algo", "warm_start"))
-    study = Study(of=("own",), tokens=500, tasks=2, budget=100)
+    study = Study(runs=("own",), tokens=500, tasks=2, budget=100)
     what = Reproduction(source="x", runs={"own": Arm()}, rows={}, credit=study)
     check_study(what, {"own": run})
     told: list[str] = []

@@ -16,10 +16,11 @@ from rlx.runs.folder import MARK
 from rlx.runs.store import save
 from rlx.types import Group, Task, Trajectory
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 
-@pytest.mark.parametrize(
-    ("num_samples", "num_correct", "k", "expected"),
+@for_each(
+    "num_samples, num_correct, k, expected",
     [
         (4, 1, 1, 1 / 4),
         (4, 1, 2, 1 / 2),

@@ -14,6 +14,7 @@ from rich.console import Console
 from rlx.base.table import Table, markdown_cell, to_markdown, to_rich, to_svg
 from rlx.evaluation.tables import accuracy_table, has_column, part_tables, tool_table
 from rlx.runs.summary import Estimate
+from tests.loops import for_each
 
 EVIL = "<script>a(1)</script>|[red]x[/red]\x1b[31m\n`b` ![i](http://c) &lt;"
 FIGURES = {
@@ -207,7 +208,7 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@for_each("text", HOSTILE)
 def test_hostile_text_reads_as_it_was_written_in_rendered_markdown(text: str) -> None:
     page = (
         MarkdownIt("commonmark")
@@ -225,9 +226,7 @@ def test_what_github_alone_reads_is_escaped(text: str) -> None:
     assert "\\" in markdown_cell(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["2026-11-25 13:44 UTC", "Pass@1", "tool_rloo", "5.2 [4.1,6.3]", "rounds: 4", "a & b, 5 > 3!"]
-)
+@for_each("text", ["2026-11-25 13:44 UTC", "Pass@1", "tool_rloo", "5.2 [4.1,6.3]", "rounds: 4", "a & b, 5 > 3!"])
 def test_plain_text_stays_plain_in_markdown(text: str) -> None:
     assert markdown_cell(text) == text
 

@@ -27,6 +27,7 @@ from rlx.evaluation.verdicts import (
 from rlx.runs.store import save
 from rlx.types import Action, Completion, Group, Task, Text, Trajectory, Turn
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 
 class Endpoint(ThreadingHTTPServer):
@@ -91,8 +92,8 @@ def episode(text: str, task: str, sample: int) -> Trajectory:
     return Trajectory(task=asked, sample=sample, turns=(turn,), status="done")
 
 
-@pytest.mark.parametrize(
-    ("reply", "verdict"),
+@for_each(
+    "reply, verdict",
     [
         ("Yes", True),
         ("no.", False),

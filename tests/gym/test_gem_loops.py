@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.loops import for_each
+
 LOOPS = Path(__file__).with_name("gem_loops.py")
 TYPES = ["list", "float64", "bool"]
 OVER = [["prev_ep_step_counter", "step_counter"], True]
@@ -34,12 +36,12 @@ def collect(python: str, package: str, loop: str) -> Any:
     return collected
 
 
-@pytest.mark.parametrize("loop", COLLECTED)
+@for_each("loop", COLLECTED)
 def test_a_loop_of_gem_runs_on_rlx(loop: str) -> None:
     assert collect(sys.executable, "rlx.gym", loop) == COLLECTED[loop]
 
 
-@pytest.mark.parametrize("loop", COLLECTED)
+@for_each("loop", COLLECTED)
 def test_the_same_loop_runs_on_gem(loop: str) -> None:
     python = os.environ.get("RLX_GEM_PYTHON")
     if not python:

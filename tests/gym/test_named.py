@@ -18,10 +18,11 @@ from rlx.settings.folders import list_options, shipped_folder
 from rlx.tool.lend import Lend
 from rlx.tool.python import Python
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 
-@pytest.mark.parametrize(
-    ("name", "option"),
+@for_each(
+    "name, option",
     [
         ("game/guess_the_number_hard", "game/guess_the_number_hard"),
         ("game:GuessTheNumber-v0-hard", "game/guess_the_number_hard"),
@@ -44,8 +45,8 @@ def test_an_option_of_ones_own_is_found_by_the_same_rule(tmp_path: Path, monkeyp
     assert world.high == 9
 
 
-@pytest.mark.parametrize(
-    ("name", "option", "own"),
+@for_each(
+    "name, option, own",
     [
         ("rg:leg_counting", "rg", {"task": "leg_counting"}),
         ("rg", "rg", {}),
@@ -60,8 +61,8 @@ def test_ids_of_question_sets_are_options_or_tasks_of_one(name: str, option: str
     assert find_task(name) == (option, own)
 
 
-@pytest.mark.parametrize(
-    ("name", "keywords", "names"),
+@for_each(
+    "name, keywords, names",
     [
         (
             "game:GuesTheNumber-v0",
@@ -82,8 +83,8 @@ def test_what_is_not_there_is_one_line(name: str, keywords: dict, names: tuple[s
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "gem", "ours"),
+@for_each(
+    "name, gem, ours",
     [
         ("game:GuessTheNumber-v0", {"min_number": 2, "max_number": 9}, {"low": 2, "high": 9}),
         ("game:Mastermind-v0", {"code_length": 3, "num_numbers": 7}, {"length": 3, "highest": 7}),

@@ -31,6 +31,7 @@ from rlx.protocol.direct import Direct
 from rlx.settings.folders import list_options, shipped_folder
 from rlx.types import Action, Step, Task, Text, ToolUse
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = list(list_options("env", [shipped_folder("conf")]))
@@ -51,7 +52,7 @@ def made(name: str, **keywords: Any) -> TextEnv:
     return env
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@for_each("name", OPTIONS)
 def test_gymnasiums_checker_passes_without_a_warning(name: str) -> None:
     env = made(name)
     with warnings.catch_warnings():

@@ -25,6 +25,7 @@ from rlx.gym.vector import TextVectorEnv
 from rlx.protocol.direct import Direct
 from rlx.types import Action, Step, Task, Text
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 GUESS = "game:GuessTheNumber-v0"
 
@@ -236,8 +237,8 @@ def test_what_a_caller_may_not_ask_is_raised() -> None:
         rlx.gym.make_vec(GUESS, num_threads=0)
 
 
-@pytest.mark.parametrize(
-    ("keywords", "name"),
+@for_each(
+    "keywords, name",
     [
         ({"env_ids": 5}, "env_ids=5"),
         ({"num_envs": "3"}, "num_envs='3'"),

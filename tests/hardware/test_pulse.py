@@ -8,6 +8,7 @@ import pytest
 
 from rlx.hardware.pulse import Pulse, Seen, describe, hanging, look, rank_path, watch
 from rlx.hardware.ranks import ALONE, EXIT_RANK_LOST
+from tests.loops import for_each
 
 
 def seen(**ranks: tuple[float, float]) -> dict[int, Seen]:
@@ -18,8 +19,8 @@ def seen(**ranks: tuple[float, float]) -> dict[int, Seen]:
     }
 
 
-@pytest.mark.parametrize(
-    ("ranks", "found"),
+@for_each(
+    "ranks, found",
     [
         ({"r0": (3, 0.0)}, 0),
         ({"r0": (3, 95.0)}, None),

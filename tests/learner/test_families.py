@@ -27,6 +27,7 @@ from rlx.model.logits import LogitShape, logit_shape
 from rlx.model.rows import Reader, rests_of
 from rlx.types import Fork, Group, Task, Trajectory
 from tests.learner.conftest import make_turn
+from tests.loops import for_each
 from tests.model.tiny import TINY, tiny_config, tiny_model
 
 TASK = Task(id="t", prompt=(), data={})
@@ -105,7 +106,7 @@ def test_every_family_has_a_tiny_configuration() -> None:
     assert sorted(TINY) == sorted(FAMILIES) == list(FAMILIES)
 
 
-@pytest.mark.parametrize("kind", FAMILIES)
+@for_each("kind", FAMILIES)
 def test_log_probs_and_gradients_of_a_family_are_those_of_transformers(kind: str) -> None:
     model, batch = tiny_model(kind), collate(groups_of())
     theirs = plain(model, batch)
@@ -120,7 +121,7 @@ def test_log_probs_and_gradients_of_a_family_are_those_of_transformers(kind: str
             torch.testing.assert_close(packed(scorer, batch, budget), theirs, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", FAMILIES)
+@for_each("kind", FAMILIES)
 def test_a_text_is_computed_alike_alone_and_beside_another_three_times_as_long(kind: str) -> None:
     draw = random.Random(1)
     short, long = make_turn(ids(draw, 6), ids(draw, 7)), make_turn(ids(draw, 9), ids(draw, 30))
@@ -211,7 +212,7 @@ def test_gradients_go_through_cap_and_scale_to_hidden_states_head_and_added_rows
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", FAMILIES)
+@for_each("kind", FAMILIES)
 def test_adapters_of_a_family_learn_and_are_exported_under_the_models_own_names(kind: str) -> None:
     model, batch = tiny_model(kind), collate(groups_of())
     names = list(model.state_dict())

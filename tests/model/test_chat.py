@@ -15,6 +15,7 @@ from rlx.protocol.final_answer import FinalAnswer
 from rlx.rollout.speech import speech_of
 from rlx.types import Action, Completion, Task, Text, Turn, Verb
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 PLAIN = "{% for m in messages %}<|user|>{{ m['content'] }}<|end|>{% endfor %}<|agent|>"
 NAMED = (
@@ -79,7 +80,7 @@ NESTED = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% e
 HUGE = "{% set s = namespace(t='x' * 65536) %}{% for a in range(40) %}{% set s.t = s.t ~ s.t %}{% endfor %}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "template",
     [
         NESTED + PLAIN,

@@ -10,6 +10,7 @@ import torch
 from rlx.model.families import FAMILIES
 from rlx.model.layers import LAYERS, UnsizedError
 from rlx.model.shape import find_shape, read_shape, why_unsized
+from tests.loops import for_each
 from tests.model.tiny import COMMON, TINY
 
 LATENT: dict[str, Any] = {
@@ -164,7 +165,7 @@ def test_a_file_that_says_only_what_a_checkpoint_says_is_counted_alike() -> None
             assert windows[0] == windows[1] or kind in ("ministral",), kind
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@for_each("name", PUBLISHED)
 def test_published_totals(name: str) -> None:
     config, total = PUBLISHED[name]
     assert read_shape(config).num_parameters == total

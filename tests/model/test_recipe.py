@@ -11,6 +11,7 @@ from rlx.settings.check import ConfigError
 from rlx.settings.compose import build_run, build_value, compose
 from rlx.settings.folders import shipped_options
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 
 def rates(tree: dict[str, Any]) -> tuple[float, float]:
@@ -84,7 +85,7 @@ def test_a_recipe_that_cannot_be_is_refused_with_its_place(word: str, place: str
         build_value(compose([f"model.recipe.{word}"])["model"], "model")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "word",
     [
         *(
@@ -104,7 +105,7 @@ def test_a_value_of_a_recipe_is_refused_by_the_key_that_was_typed(word: str) -> 
         build_run(compose([f"model.recipe.{word.split()[0]}", *word.split()[1:]]), Path())
 
 
-@pytest.mark.parametrize("name", shipped_options("model/recipe"))
+@for_each("name", shipped_options("model/recipe"))
 def test_every_recipe_composes_and_is_whole(name: str) -> None:
     recipe = build_value(compose([f"model/recipe={name}"])["model"]["recipe"], "model.recipe")
     assert recipe.turn_tokens <= recipe.max_context

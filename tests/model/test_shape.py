@@ -6,6 +6,7 @@ import pytest
 
 from rlx.model.shape import Shape, find_shape, read_shape
 from rlx.settings.folders import read_option
+from tests.loops import for_each
 
 QWEN_05B = {
     "model_type": "qwen2",
@@ -19,8 +20,8 @@ QWEN_05B = {
 }
 
 
-@pytest.mark.parametrize(
-    ("option", "parameters"),
+@for_each(
+    "option, parameters",
     [
         ("smollm2_135m", 134_515_008),
         ("qwen2_5_0_5b", 494_032_768),

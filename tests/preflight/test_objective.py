@@ -15,6 +15,7 @@ from rlx.run.run import Run
 from rlx.runs.summary import Estimate, Summary
 from rlx.settings.compose import build_run, compose
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 
 def run_of(*words: str, folder: Path = Path()) -> Run:
@@ -30,7 +31,7 @@ def test_an_objective_is_a_metric_that_the_run_will_have(name: str) -> None:
     check_objective(Prospect(run=run_of("evaluate=paper", f"objective={name}")))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "second/success/mean",
@@ -46,8 +47,8 @@ def test_so_is_one_of_a_part_or_of_what_an_environment_measures(name: str) -> No
     check_objective(Prospect(run=run_of("env=mixture", "evaluate=paper", f"objective={name}")))
 
 
-@pytest.mark.parametrize(
-    ("words", "names"),
+@for_each(
+    "words, names",
     [
         (["objective=third/success/mean", "env=mixture"], ["first/success/mean"]),
         (["objective=second/tool/calls", "env=mixture"], []),

@@ -18,6 +18,7 @@ from rlx.plan.scaling import estimate_step
 from rlx.plan.step import Load
 from rlx.settings.build import build_value
 from rlx.settings.folders import read_option
+from tests.loops import for_each
 
 LLAMA_1B = Shape(
     width=2048,
@@ -137,7 +138,7 @@ def test_a_step_is_estimated_within_a_factor_of_two_of_what_was_published(name: 
     assert 0.5 < found / run.seconds < 2
 
 
-@pytest.mark.parametrize("name", UPDATES)
+@for_each("name", UPDATES)
 def test_an_update_is_estimated_within_a_third_of_what_was_published(name: str) -> None:
     shape, gpus, length, trained, published = UPDATES[name]
     many = {"num_processes": gpus, "zero_stage": 3} if gpus > 1 else {"learner": "torch", "num_processes": 1}

@@ -26,6 +26,7 @@ from rlx.plan.scaling import (
 )
 from rlx.plan.step import Efficiency, Load, StepTime
 from rlx.settings.folders import read_option
+from tests.loops import for_each
 
 SMALL = Shape(
     width=2, layers=1, heads=1, key_heads=1, head_size=2, feed_forward=3, vocabulary=5, tied=False, biased=True
@@ -148,8 +149,8 @@ def test_an_engine_that_sleeps_takes_time_to_fall_asleep_and_wake() -> None:
     assert served.sync < 2 * 2 * 7.7e9 / Efficiency().http
 
 
-@pytest.mark.parametrize(
-    ("name", "found"),
+@for_each(
+    "name, found",
     [
         ("NVIDIA H100 80GB HBM3", "H100"),
         ("NVIDIA A100-SXM4-80GB", "A100"),

@@ -12,6 +12,7 @@ from rlx.plan.prospect import Prospect
 from rlx.plan.search import ADAPTERS, describe_fitting, spell
 from rlx.settings.compose import build_run, compose
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 GSM = ("env=math/gsm8k", "algo=grpo")
 
@@ -51,7 +52,7 @@ def test_the_chosen_share_starts_what_a_fixed_one_refused(name: str) -> None:
     assert fits(prospect)
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@for_each("name", REFUSED)
 def test_the_words_of_a_refusal_appended_to_the_command_fit(name: str) -> None:
     words = (*REFUSED[name], *GSM)
     prospect = prospect_of(*words)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,12 +7,13 @@ from rlx.env.countdown.countdown import Countdown
 from rlx.protocol.answer import Answer
 from rlx.types import Action, Move, Text
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 ANSWER = Answer(reasoning=False)
 
 
-@pytest.mark.parametrize(
-    ("text", "action"),
+@for_each(
+    "text, action",
     [
         ("<think>\na\n</think>\n<answer>1 + 2</answer>", Action(kind="answer", text="1 + 2")),
         ("<answer>1</answer><answer>2</answer>", Action(kind="answer", text="1")),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.protocol.boxed import Boxed, last_box
 from rlx.types import Action, Move, Task, Text, Verb
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 GUESS = Verb(name="guess", description="guess", argument="number")
 CELLS = (
@@ -22,8 +22,8 @@ def act(name: str, text: str = "") -> Action:
     return Action(kind="act", name=name, text=text)
 
 
-@pytest.mark.parametrize(
-    ("declared", "text", "action"),
+@for_each(
+    "declared, text, action",
     [
         ((), r"so \boxed{42}", Action(kind="answer", text="42")),
         ((), r"\boxed{1} no, \boxed{ \frac{1}{2} } it is", Action(kind="answer", text=r"\frac{1}{2}")),

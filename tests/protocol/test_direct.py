@@ -11,6 +11,7 @@ from rlx.protocol.direct import Direct
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Move, Stop, Task, Text, Verb
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 GUESS = Verb(name="guess", description="guess", argument="number")
 MAZE = (
@@ -26,8 +27,8 @@ def act(name: str, text: str = "") -> Action:
     return Action(kind="act", name=name, text=text)
 
 
-@pytest.mark.parametrize(
-    ("declared", "text", "action"),
+@for_each(
+    "declared, text, action",
     [
         ((), "7\n", Action(kind="answer", text="7")),
         ((), "7\nand more", Action(kind="answer", text="7")),
@@ -114,7 +115,7 @@ def test_tags_speak_the_tools_and_actions_of_any_environment() -> None:
     assert Tags().bind((), (GUESS,)).parse("<answer>7</answer>", "stop").kind == "invalid"
 
 
-@pytest.mark.parametrize("names", [("think",), ("observation",), ("a b",), ("<x>",), ("go", "go"), ("",)])
+@for_each("names", [("think",), ("observation",), ("a b",), ("<x>",), ("go", "go"), ("",)])
 def test_names_that_no_tag_can_have_are_refused(names: tuple[str, ...]) -> None:
     with raises_naming(ValueError, "env:"):
         Tags().bind((), tuple(Verb(name=name, description="go") for name in names))
@@ -149,9 +150,7 @@ def test_a_phrase_says_an_action_of_several_words(text: str, action: Action) -> 
     assert written == " ".join(text.lower().split()) + "\n"
 
 
-@pytest.mark.parametrize(
-    "text", ["turn_left", "turn", "left", "turn left now", "drop it", "walk to", "walk", "turnleft"]
-)
+@for_each("text", ["turn_left", "turn", "left", "turn left now", "drop it", "walk to", "walk", "turnleft"])
 def test_another_text_than_the_phrase_says_nothing(text: str) -> None:
     said = Direct().bind((), WALKS).parse(text, "stop")
     assert said == Action(kind="invalid", text="say one of: turn left, drop, walk to PLACE")

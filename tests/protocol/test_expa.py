@@ -17,6 +17,7 @@ from rlx.protocol.drawn import ChoiceText, added_by, chosen_as, split_choices
 from rlx.protocol.expa import ExpA, presses
 from rlx.types import Action, Completion, Move, Stop, Task, Text, Turn, Verb
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 ITEMS = ("A", "B", "C")
 END = 299
@@ -105,8 +106,7 @@ def test_what_was_chosen_is_understood_and_stands_in_the_context_as_it_is_writte
     assert SORTING.understand(heard, "stop") == act("compare", "B A")
 
 
-@pytest.mark.parametrize(
-    ("protocol", "said", "stop", "action"),
+@for_each("protocol, said, stop, action",
     [
         (SORTING, [("", " compare A B")], "eos", Action(kind="answer", text="compare A B")),  # text is text
         (SORTING, [("", "sorted")], "length", CUT),
@@ -128,8 +128,8 @@ def test_what_choices_mean(protocol: ExpA, said: list[ChoiceText], stop: str, ac
     assert protocol.understand(said, stop) == action  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("protocol", "text", "action"),
+@for_each(
+    "protocol, text, action",
     [
         (SORTING, "compare A B", act("compare", "A B")),
         (SORTING, "sorted", Action(kind="answer", text="sorted")),
@@ -173,7 +173,7 @@ def test_an_experts_move_is_chosen_as_it_is_understood(case: tuple[ExpA, Action]
     assert protocol.understand(list(split_choices(done, automaton.actions, decode)), "stop") == action
 
 
-@pytest.mark.parametrize("text", ["", "A", "A A", "A B C", "D B", "A  B", "AB"])
+@for_each("text", ["", "A", "A A", "A B C", "D B", "A  B", "AB"])
 def test_what_no_buttons_write_is_refused(text: str) -> None:
     with raises_naming(ValueError, "protocol=expa", "buttons"):
         list(presses(TWO, text))
@@ -213,8 +213,8 @@ def turn(action: Action, stop: Stop, *seen: str) -> Turn:
     return Turn(prompt_ids=(1,), completion=done, action=action, observation=tuple(map(Text, seen)))
 
 
-@pytest.mark.parametrize(
-    ("protocol", "past", "seen"),
+@for_each(
+    "protocol, past, seen",
     [
         (SORTING, turn(act("compare", "A B"), "stop", "B < A"), " B < A\n"),
         (SORTING, turn(act("compare", "A B"), "stop", "a", "b"), "\na\nb\n"),

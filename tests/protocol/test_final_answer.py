@@ -13,6 +13,7 @@ from rlx.protocol.final_answer import FinalAnswer
 from rlx.protocol.history import first_prompt
 from rlx.rollout.speech import Speech
 from rlx.types import Action, Completion, Move, Stop, Task, Text, Verb
+from tests.loops import for_each
 
 WALKS = (
     Verb(name="turn_left", description="turn left", phrase="turn left"),
@@ -156,8 +157,8 @@ def test_a_demonstration_ends_with_a_stop_string_or_the_end_of_sequence() -> Non
     assert (said.token_ids[-1], said.stop) == (ord("\n"), "stop")
 
 
-@pytest.mark.parametrize(
-    ("text", "words", "only"),
+@for_each(
+    "text, words, only",
     [
         ("final answer: turn left", 0, 1),
         ("Turn left. final answer: turn left", 2, 1),
@@ -189,8 +190,8 @@ def test_a_turn_without_an_action_has_no_measures() -> None:
     assert Speech(dialect=EXACT, encode=speech.encode, decode=speech.decode).measure(done, action) == {}
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@for_each(
+    "text, expected",
     [
         ("turn left", act("turn_left")),
         ("walk to the door", act("walk_to", "the door")),

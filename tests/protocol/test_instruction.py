@@ -19,6 +19,7 @@ from rlx.protocol.standalone import Standalone
 from rlx.protocol.tags import Tags
 from rlx.types import Piece, Task, Text, Verb
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 TASK = Task(id="t", prompt=(Text("Fetch the {actions}."),), data={"goal": "fetch the {actions}"})
 OPENING = (Text("You see a ball."),)
@@ -31,7 +32,7 @@ FILLED = "Your goal is to fetch the {actions}. You may:\n- turn left\n- say WORD
 KINDS = (Direct, Boxed, Fenced, Tags, Answer, ExpA, Standalone)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_an_instruction_with_a_goal_is_a_system_message_and_all_that_is_told(kind: Any) -> None:
     dialect: Dialect = kind(instruction=WORDS).bind((), VERBS)
     pieces = list(dialect.context(TASK, OPENING, ()))
@@ -44,7 +45,7 @@ def test_an_instruction_with_a_goal_is_a_system_message_and_all_that_is_told(kin
     assert dialect.open(TASK).startswith(FILLED)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_an_instruction_with_actions_alone_leaves_the_tasks_prompt(kind: Any) -> None:
     dialect: Dialect = kind(instruction="You may:\n{actions}").bind((), VERBS)
     first, *rest = dialect.context(TASK, OPENING, ())

@@ -20,6 +20,7 @@ from rlx.protocol.tags import Tags
 from rlx.protocol.thought import outside, up_to_stop
 from rlx.types import Action, Move, Task, Text, Verb
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 PYTHON = Verb(name="python", description="run Python", argument="code")
 GUESS = Verb(name="guess", description="guess", argument="number")
@@ -37,8 +38,8 @@ def call(text: str) -> Action:
     return Action(kind="call", name="python", text=text)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
+@for_each(
+    "text, said",
     [
         ("a", "a"),
         ("a <think>b</think> c", "a \n c"),
@@ -58,8 +59,7 @@ def test_a_stop_string_in_a_thought_ends_nothing() -> None:
     assert up_to_stop("<think>\n", ("\n",)) == "<think>\n"
 
 
-@pytest.mark.parametrize(
-    ("dialect", "text", "action"),
+@for_each("dialect, text, action",
     [
         (Boxed(), r"<think>\boxed{1}</think> \boxed{2}", answer("2")),
         (Boxed(), r"\boxed{2} <think>or \boxed{1}", answer("2")),
@@ -85,8 +85,8 @@ def test_what_stands_last_outside_of_thoughts_is_meant(dialect: Dialect, text: s
 TAGS = Tags().bind((PYTHON,), ())
 
 
-@pytest.mark.parametrize(
-    ("text", "action"),
+@for_each(
+    "text, action",
     [
         ("<think>I could <python>x</python></think><python>1</python>", call("1")),
         ("<think>1</think> I call <python>1</python> then <answer>2</answer>", call("1")),
@@ -108,8 +108,8 @@ def test_tags_of_a_reasoning_model_need_no_strict_form(text: str, action: Action
 BOXED = Boxed().bind((PYTHON,), ())
 
 
-@pytest.mark.parametrize(
-    ("text", "action"),
+@for_each(
+    "text, action",
     [
         (rf"I run {SHOWN} or \boxed{{1}}", call(PROGRAM)),
         (f"I run\n{SHOWN}\nand <python>print(2)</python>", call(PROGRAM)),  # the call that ends first
@@ -124,8 +124,8 @@ def test_the_call_that_ends_first_is_made(text: str, action: Action) -> None:
     assert BOXED.parse(text, "eos") == action
 
 
-@pytest.mark.parametrize(
-    ("text", "code"),
+@for_each(
+    "text, code",
     [
         (SHOWN, PROGRAM),
         (f"{SHOWN}\nFor example\n```\n3\n```", PROGRAM),  # what is labelled counts

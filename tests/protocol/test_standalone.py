@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from rlx.env.search.search_qa import ACCESS, ANSWER, READ, SEARCH
 from rlx.protocol.history import text_of
 from rlx.protocol.standalone import Standalone
 from rlx.types import Action, Completion, Task, Text, Turn
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 TASK = Task(id="t", prompt=(Text("Question: Where?"),), data={})
 FREE, DUE = ("answer",), ("read",)
@@ -79,8 +78,8 @@ def test_what_is_written_is_read_again() -> None:
         assert bound().parse(bound().write(Move(thought="I think.", action=action)), "stop") == action
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
+@for_each(
+    "key, value",
     [
         ("window", 2),
         ("agent_turns", False),

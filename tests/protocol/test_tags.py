@@ -8,6 +8,7 @@ from rlx.env.countdown.countdown import Countdown, describe
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Move, Text
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 TAGS = Tags(reasoning=False).bind(Countdown.tools, ())
 PIECES = st.sampled_from(
@@ -40,8 +41,8 @@ THOUGHT = "<think> is not closed, or holds another tag"
 FORGED = "only the environment writes <observation>"
 
 
-@pytest.mark.parametrize(
-    ("text", "action"),
+@for_each(
+    "text, action",
     [
         ("<think>\nI will.\n</think>\n<python>\n((44 - 35) * 19)\n</python>", call("((44 - 35) * 19)")),
         ("<think>\nIt equals.\n</think>\n<answer>((19 + 35) + 44)</answer>", answer("((19 + 35) + 44)")),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rlx.runs.command import command_line, command_record
+from tests.loops import for_each
 
 
 @pytest.mark.parametrize("name", ["train", "eval"])
@@ -18,8 +19,8 @@ def test_a_record_gives_its_command_line_back(name: str) -> None:
     assert shlex.split(line) == ["rlx", name, *words]
 
 
-@pytest.mark.parametrize(
-    ("record", "line"),
+@for_each(
+    "record, line",
     [
         ({"words": ["env=qa"]}, "rlx train env=qa"),  # from before records had names
         ({"words": ["env=qa"], "command": "; rm"}, "rlx train env=qa"),

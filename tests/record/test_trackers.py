@@ -20,6 +20,7 @@ from rlx.runs.track import Track, append_metrics, finite_numbers
 from rlx.runs.trackers import open_dashboards
 from rlx.types import Action, Completion, Task, Text, Trajectory, Turn
 from tests.hostile import TEXTS, dangers
+from tests.loops import for_each
 
 
 class FakeRun:
@@ -337,7 +338,7 @@ def test_whatever_a_text_is_a_cell_or_a_name_is_plain(text: str) -> None:
     assert not dangers("".join(finite_numbers({text: 1.0})))
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, None, "1", True])
+@for_each("value", [float("nan"), float("inf"), 10**400, None, "1", True])
 def test_what_is_no_finite_number_is_not_sent(value: Any) -> None:
     assert finite_numbers({"a": value, "b": 1.0, "step": 3}) == {"b": 1.0}
 

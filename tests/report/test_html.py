@@ -14,6 +14,7 @@ from rlx.evaluation.picture import Panel, label_of, picture_svg
 from rlx.view.report.build import report_files
 from rlx.view.report.document import Document, Folded, Notes, Picture, Section, to_report_markdown
 from rlx.view.report.page import FOLDER, environment, to_html
+from tests.loops import for_each
 from tests.report.run_folders import read_html
 
 HOSTILE = "<script>alert(1)</script>\"'&\x1b[31m\u202eevil\ud800\uffff\n"
@@ -23,7 +24,7 @@ def page_of(text: str) -> str:
     return to_html(Document(title=text, lead=(text,), sections=(Section(title="S", blocks=(Notes(lines=(text,)),)),)))
 
 
-@pytest.mark.parametrize("text", [HOSTILE, "</style><b>", "a" * 1_000_000, "&lt;", "\x00", "{{ 7 * 7 }}{% raw %}"])
+@for_each("text", [HOSTILE, "</style><b>", "a" * 1_000_000, "&lt;", "\x00", "{{ 7 * 7 }}{% raw %}"])
 def test_a_text_is_one_line_without_markup_or_control(text: str) -> None:
     found = page_of(text)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\u202a-\u202e\ud800-\udfff\uffff]", found)

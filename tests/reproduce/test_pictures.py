@@ -33,6 +33,7 @@ from rlx.view.report.panels import (
     shares_in,
 )
 from rlx.view.report.pictures import Bars, Distribution, Frontier, PassCurves, figures_in
+from tests.loops import for_each
 
 TINY: dict[str, Any] = {
     "source": "a paper",
@@ -156,8 +157,8 @@ def test_a_distribution_has_a_lane_for_each_row_though_it_has_no_episodes() -> N
     assert axes.get_xlabel() == "tokens of a correct episode"
 
 
-@pytest.mark.parametrize(
-    ("stat", "title", "percent"),
+@for_each(
+    "stat, title, percent",
     [
         ("pass@4", "Pass@4, %", True),
         ("gsm8k/pass@1", "gsm8k Pass@1, %", True),

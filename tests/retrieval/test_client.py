@@ -30,6 +30,7 @@ from rlx.tool.retrieval.memory import MemoryRetriever
 from rlx.tool.retrieval.page import Page
 from rlx.tool.search import Search
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 Serve = Callable[..., Any]
 PAGES = [Page("0", "Cat", "a cat sleeps"), Page("1", "Dog", "a dog runs")]
@@ -259,7 +260,7 @@ def test_threads_share_a_call(serve: Serve) -> None:
     assert running.server.batched.num_searches < 33
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "",

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rlx.rollout import sampling
 from rlx.rollout.sampling import invert, read_knobs, sample, splitmix64, uniforms
 from rlx.types import Sampling
+from tests.loops import for_each
 
 CPU = torch.device("cpu")
 PROBS = torch.tensor([0.1, 0.4, 0.0, 0.3, 0.2])
@@ -145,7 +146,7 @@ def test_a_top_k_of_equals_reaches_the_smallest_ids_alone():
     assert sorted(set(ids[:-1])) == list(range(8))
 
 
-@pytest.mark.parametrize("temperature", [5e-324, 1e-45, 1e-38, 1e-20, 1e-4, 1e-3, 1e30])
+@for_each("temperature", [5e-324, 1e-45, 1e-38, 1e-20, 1e-4, 1e-3, 1e30])
 def test_any_temperature_gives_a_token_and_a_finite_log_prob(temperature):
     logits = torch.tensor([[3e4, -3e4, 2.9e4, -torch.inf], [0.5, 0.25, 0.0, -1.0]])
     for extra in ({}, {"top_k": 2}, {"top_p": 1e-300}):

@@ -15,6 +15,7 @@ from rlx.run.choose import Case, choose_protocols, choose_sampling, choose_warm_
 from rlx.settings.build import build_value
 from rlx.settings.compose import build_run, choices_of, compose
 from rlx.settings.folders import list_options, read_option
+from tests.loops import for_each
 
 MODELS = {"nano": [], "base": ["model=qwen3_4b"], "instruct": ["model=qwen3_4b_instruct"]}
 """A model too small to reason, one that reasons, and one that follows instructions too."""
@@ -35,8 +36,8 @@ def chosen(*words: str) -> dict[str, str]:
     return {choice.key: choice.option for choice in choices_of(words)}
 
 
-@pytest.mark.parametrize(
-    ("words", "protocol", "sampling", "warm_start"),
+@for_each(
+    "words, protocol, sampling, warm_start",
     [
         # Tools: tags, and demonstrations of their use; a model that reasons is shown them by Tool-RLOO alone.
         ("env=countdown algo=tool_rloo", "tags", "default", "tool_sft"),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-import pytest
-
 from rlx.runs.attempts import (
     Attempt,
     Ended,
@@ -22,14 +20,15 @@ from rlx.runs.attempts import (
 )
 from rlx.runs.folder import LOGS
 from rlx.runs.single_files import last_lines
+from tests.loops import for_each
 
 
 def attempt(kind: Kind, before: int, after: int, is_preempted: bool = False) -> Attempt:
     return Attempt(kind=kind, job="7", before=before, after=after, is_preempted=is_preempted)
 
 
-@pytest.mark.parametrize(
-    ("code", "first", "kind"),
+@for_each(
+    "code, first, kind",
     [
         (0, None, "finished"),
         (0, 143, "stopped"),

@@ -18,6 +18,7 @@ from rlx.plan.prospect import Prospect
 from rlx.run.run import Run
 from rlx.settings.compose import build_run, compose
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 
 def run_of(*words: str) -> Run:
@@ -81,8 +82,8 @@ def test_an_evaluation_needs_the_engine_alone() -> None:
         check_fit(run)
 
 
-@pytest.mark.parametrize(
-    ("profile", "model"),
+@for_each(
+    "profile, model",
     [
         ("cpu", "nano"),
         ("cpu", "smollm2_135m"),

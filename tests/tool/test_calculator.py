@@ -17,6 +17,7 @@ from rlx.tool.calculator import DEEPEST, LARGEST, Calculator, show
 from rlx.tool.lend import Lend
 from rlx.types import Action, Move
 from tests.errors import raises_naming
+from tests.loops import for_each
 from tests.tool.test_lend import GAME, TASK
 
 NAMED = (
@@ -26,8 +27,8 @@ NAMED = (
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
+@for_each(
+    "text, shown",
     [
         ("(12 + 5) / 4 =", "4.250"),
         ("12 * 3", "36"),
@@ -54,8 +55,8 @@ def test_the_last_decimal_is_rounded_to_the_nearest_and_of_two_to_the_even_one()
     assert [show(Fraction(n, 16000)) for n in (7, 8, 9, 24, -8)] == ["0.000", "0.000", "0.001", "0.002", "-0.000"]
 
 
-@pytest.mark.parametrize(
-    ("text", "error"),
+@for_each(
+    "text, error",
     [
         ("7 / (3 - 3)", "division by zero"),
         ("1000000001", "the value is beyond 1000000000"),
@@ -170,7 +171,7 @@ def test_any_text_has_a_value_or_a_named_error(text: str) -> None:
     assert len(result.output) < 80
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         *(

@@ -10,6 +10,7 @@ import pytest
 from rlx.tool.program import run_calls, run_programs
 from rlx.tool.python import Python
 from rlx.tool.tool import Result
+from tests.loops import for_each
 
 pytestmark = pytest.mark.usefixtures("container")
 PYTHON = Python(
@@ -17,8 +18,8 @@ PYTHON = Python(
 )
 
 
-@pytest.mark.parametrize(
-    ("code", "output"),
+@for_each(
+    "code, output",
     [
         ("1 + 1", "2"),
         ("x = 3", "None"),
@@ -41,8 +42,8 @@ def test_python_is_as_it_is(code: str, output: str) -> None:
     assert PYTHON.run(code) == Result(output=output)
 
 
-@pytest.mark.parametrize(
-    ("code", "error"),
+@for_each(
+    "code, error",
     [
         ("", "EmptyError: there is no code to run"),
         ("1 / 0", "ZeroDivisionError: division by zero (line 1)"),
@@ -99,7 +100,7 @@ READERS = (
 )
 
 
-@pytest.mark.parametrize("code", READERS)
+@for_each("code", READERS)
 def test_a_program_reads_its_input_in_any_way(code: str) -> None:
     assert list(run_programs(PYTHON, code, ["3\n4\n", "1\n2"])) == [Result(output="7\n"), Result(output="3\n")]
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rlx.tool.program import run_calls, run_programs, with_sys
 from rlx.tool.python import Python
 from rlx.tool.tool import Result
+from tests.loops import for_each
 
 TOOL = Python(seconds=0.5, memory_mb=64, max_characters=5000)
 
@@ -20,8 +21,8 @@ def prints(code: str, stdin: str = "") -> Result:
     return result
 
 
-@pytest.mark.parametrize(
-    ("code", "stdin", "output"),
+@for_each(
+    "code, stdin, output",
     [
         ("a = int(input())\nb = int(input('?'))\nprint(3 * a + b)", "3\n4\n", "13\n"),
         ("import sys\nfor line in sys.stdin:\n    print(line.strip()[::-1])", "ab\ncd", "ba\ndc\n"),
@@ -43,8 +44,8 @@ def test_a_program_reads_and_prints(code: str, stdin: str, output: str) -> None:
     assert not prints(code, stdin).failed
 
 
-@pytest.mark.parametrize(
-    ("code", "why"),
+@for_each(
+    "code, why",
     [
         ("while True: pass", "TimeoutError"),
         ("x = [0] * 10**9", "MemoryError"),

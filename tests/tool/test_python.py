@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from rlx.tool.python import Python, pool
 from rlx.tool.tool import Result
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 PYTHON = Python(seconds=0.3, memory_mb=16, depth=100, max_characters=500)
 
 
-@pytest.mark.parametrize(
-    ("code", "output"),
+@for_each(
+    "code, output",
     [
         ("((44 - 35) * 19)", "171"),
         ("19 / 35", "0.5428571428571428"),
@@ -48,8 +49,8 @@ def test_output_is_what_was_printed_and_the_value(code: str, output: str) -> Non
     assert PYTHON.run(code) == Result(output=output)
 
 
-@pytest.mark.parametrize(
-    ("code", "error"),
+@for_each(
+    "code, error",
     [
         ("", "EmptyError: there is no code to run"),
         (" \n ", "EmptyError: there is no code to run"),
@@ -76,7 +77,7 @@ def test_each_failure_is_one_line_of_its_own(code: str, error: str) -> None:
     assert PYTHON.run(code) == Result(output=error, failed=True)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "code",
     [
         "\x00",

@@ -10,6 +10,7 @@ import pytest
 from rlx.tool.program import run_calls, run_programs
 from rlx.tool.python import Python
 from rlx.tool.tool import Result
+from tests.loops import for_each
 
 PYTHON = Python(seconds=20, memory_mb=256, max_characters=100_000)
 PLACES = (0, 1, 2, 3, 6, 17, 22, 300, 323, 324, -1, -2, -3, -15, -16, -300, -307, -308, -309)
@@ -49,8 +50,8 @@ print('|'.join([f(x, n) for x, n in {pairs}]))"""
     assert told.output.split("|") == [rounded(*pair) for pair in pairs]
 
 
-@pytest.mark.parametrize(
-    ("code", "output"),
+@for_each(
+    "code, output",
     [
         ("round(2.675, 2)", "2.67"),
         ("round(0.15, 1), round(-0.04, 1), round(-0.0, -1)", "(0.1, -0.0, -0.0)"),

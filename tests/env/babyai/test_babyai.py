@@ -24,6 +24,7 @@ from rlx.protocol.final_answer import FinalAnswer
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Move, Step, Task, Text
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 LEFT, RIGHT, FORWARD, PICK_UP, DROP, TOGGLE = (Action(kind="act", name=name, text="") for name in grid.ACTIONS)
 NONSENSE = Action(kind="invalid", text="say something else")
@@ -141,7 +142,7 @@ VIEWS = [
 ]
 
 
-@pytest.mark.parametrize(("turns", "text"), VIEWS)
+@for_each("turns, text", VIEWS)
 def test_a_room_is_seen_from_where_the_agent_stands(turns: list[Action], text: str) -> None:
     episode = begin(BALL)
     seen = [episode.opening(), *play(episode, *turns)]
@@ -193,8 +194,8 @@ def test_a_mission_is_rewarded_less_the_later_it_is_fulfilled() -> None:
     assert last.reward == pytest.approx(1 - 0.9 * 5 / 64)
 
 
-@pytest.mark.parametrize(
-    ("level", "max_steps"),
+@for_each(
+    "level, max_steps",
     [
         *[("GoTo", 64), ("PickUp", 64), ("Open", 128), ("PutNext", 128), ("PickUpSeqGoTo", 128)],
         *[("GoToRedBall", 64), ("PickupDist", 64), ("UnlockPickup", 128)],
@@ -237,8 +238,8 @@ def test_the_sum_of_penalties_is_limited() -> None:
     assert reward_range_of(BabyAI(max_penalty=None)) == (-257.0, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("start", "mission"),
+@for_each(
+    "start, mission",
     [
         (BALL, "go to the red ball"),
         (layout("go to", RED_BOX, agent=START, things=[BOX, OTHER_BOX]), "go to a red box"),
@@ -278,7 +279,7 @@ def test_things_are_put_next_to_each_other() -> None:
     assert (last.success, last.reward) == (True, pytest.approx(1 - 0.9 * 4 / 128))
 
 
-@pytest.mark.parametrize(("level", "held_out"), VARIANTS)
+@for_each("level, held_out", VARIANTS)
 def test_equal_actions_give_equal_episodes(level: str, held_out: bool) -> None:
     env, rng = BabyAI(level=level, test_pairs=held_out), Random(0)
     for task in islice(env.tasks("train", 1), 10):
@@ -289,7 +290,7 @@ def test_equal_actions_give_equal_episodes(level: str, held_out: bool) -> None:
         assert play(first, *actions) == play(second, *actions)
 
 
-@pytest.mark.parametrize(("level", "held_out"), VARIANTS)
+@for_each("level, held_out", VARIANTS)
 def test_splits_never_overlap_and_a_seed_repeats_its_tasks(level: str, held_out: bool) -> None:
     keys = {"level": level, "test_pairs": held_out}
     test = [task.id for task in tasks(100, split="test", **keys)]
@@ -300,7 +301,7 @@ def test_splits_never_overlap_and_a_seed_repeats_its_tasks(level: str, held_out:
     assert next(tasks(1, **keys)) != next(tasks(1, seed=1, **keys))
 
 
-@pytest.mark.parametrize(("level", "held_out"), VARIANTS)
+@for_each("level, held_out", VARIANTS)
 def test_held_out_pairs_are_in_all_missions_of_the_test_levels_and_no_others(level: str, held_out: bool) -> None:
     """The held-out pairs: yellow box, red key, red door, green ball, grey door."""
     for task in tasks(100, level=level, test_pairs=held_out):
@@ -500,8 +501,8 @@ def test_a_picture_shows_the_whole_room() -> None:
     assert begin(BALL).room.frame().shape == (256, 256, 3)
 
 
-@pytest.mark.parametrize(
-    ("keys", "place"),
+@for_each(
+    "keys, place",
     [
         ({"level": "GoTwo"}, "level=GoTwo"),
         ({"level": "OpenRedDoor"}, "level=OpenRedDoor"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlx.env.babyai.text import describe, find
+from tests.loops import for_each
 
 CODES = {"?": [0, 0, 0], ".": [1, 0, 0], "#": [2, 5, 0]}
 COLOURS = {"r": 0, "g": 1, "b": 2, "p": 3, "y": 4, "e": 5}
@@ -133,7 +134,7 @@ WALLS = {
 """Walls that are described, by column and row; all others are silent."""
 
 
-@pytest.mark.parametrize(("column", "row"), [(column, row) for column in range(7) for row in range(7)])
+@for_each("column, row", [(column, row) for column in range(7) for row in range(7)])
 def test_a_wall_is_described_ahead_left_and_right_only(column: int, row: int) -> None:
     if (column, row) != (3, 6):
         assert describe(view_with("#", column, row)) == WALLS.get((column, row), [])
@@ -317,7 +318,7 @@ PICTURES = {
 }
 
 
-@pytest.mark.parametrize("name", PICTURES)
+@for_each("name", PICTURES)
 def test_a_view_is_described_by_the_rules(name: str) -> None:
     drawing, lines = PICTURES[name]
     assert describe(view_of(drawing)) == lines

@@ -18,6 +18,7 @@ from rlx.env.bifurcation.rules import INVALID, STOP, Rules, State
 from rlx.environment.world import lawful, legal_sets, moves_of
 from rlx.types import Action, Step, Task
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 
 def act(name: str) -> Action:
@@ -217,7 +218,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("keys", "place"), WRONG, ids=str)
+@for_each("keys, place", WRONG)
 def test_wrong_values_are_one_line_with_key_and_value(keys: dict[str, Any], place: str) -> None:
     with raises_naming(ValueError, place):
         Bifurcation(**keys)

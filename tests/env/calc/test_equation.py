@@ -15,6 +15,7 @@ from rlx.env.calc.equation import find_calculation, solves
 from rlx.env.countdown.expression import random_candidate
 from rlx.types import Action, Task
 from tests.env.calc.forms import FORMS, HOSTILE
+from tests.loops import for_each
 
 NUMBERS, TARGET = [19, 44, 35], Fraction(98)
 KEY = {"numbers": NUMBERS, "target": "98"}
@@ -50,7 +51,7 @@ def test_a_wrong_side_or_a_wrong_expression_is_wrong_in_each_form(form: str, sai
     assert not is_right(form.format(said))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "44+19+35^1",
@@ -88,8 +89,8 @@ def test_what_means_something_else_is_wrong(text: str) -> None:
     assert not is_right(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "read"),
+@for_each(
+    "text, read",
     [
         (r"\frac{44 \times 2}{4}", "((44 * 2)/(4))"),
         (r"\left(44 \div 2\right) \cdot 4 = 88", "(44 / 2) * 4 = 88"),
@@ -129,7 +130,7 @@ def test_no_text_before_makes_a_wrong_last_calculation_right(text: str, said: st
     assert not solves(f"{ended}\n= {said}", NUMBERS, TARGET)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         mark * (20_000 // len(mark))

@@ -10,8 +10,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import pytest
-
 from rlx.base.limits import MistakeError
 from rlx.env.calc.gsm8k import SCALED, GSM8KStar, make_pressable
 from rlx.env.calc.gsm8k_scaling import Worked, scale
@@ -20,6 +18,7 @@ from rlx.env.questions.word_problems import KINDS
 from rlx.environment.world import moves_of, open_episode
 from rlx.types import Action
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 STORY = "Natalia sold 48 clips in April, and half as many in May, and gave away 13. How many are left?"
 TOLD = "In May <<48/2=24>>24. In all <<48+24=72>>72. She has <<72-13=59>>59.\n#### 59"
@@ -40,8 +39,8 @@ def test_a_story_by_hand() -> None:
     assert value == boxes * pens * 2 > 156
 
 
-@pytest.mark.parametrize(
-    ("text", "steps", "answer", "why"),
+@for_each(
+    "text, steps, answer, why",
     [
         ("He has 6 and 13.", ("6 * 13",), 79, "the answer is another"),
         ("He has 6 and 13.", ("6 * 14",), 84, "14 is nowhere told"),
@@ -67,7 +66,7 @@ def test_shares_of_a_hundred_stay() -> None:
         assert value == Fraction(65, 100) * price > 52
 
 
-@pytest.mark.parametrize("kind", SCALED)
+@for_each("kind", SCALED)
 def test_of_every_kind_some_are_scaled_and_their_steps_are_true(kind: str) -> None:
     for task in islice(GSM8KStar(kinds=(kind,)).tasks("train", 0), 10):
         told: set[Any] = {read_number(number) for number in re.findall(r"\d+(?:\.\d+)?", task.prompt[0].text)}

@@ -16,6 +16,7 @@ from rlx.env.calc.number_answer import number_in
 from rlx.env.calc.symbols import Count
 from rlx.types import Action, Task
 from tests.env.calc.forms import FORMS, HOSTILE
+from tests.loops import for_each
 
 
 def is_right(env: NumberQuestions, answer: str, text: str) -> bool:
@@ -38,8 +39,8 @@ def test_a_sign_counts_in_each_form(form: str, sign: str) -> None:
     assert number_in(form.format(f"{sign}98.5")) == Fraction(-197, 2)
 
 
-@pytest.mark.parametrize(
-    ("text", "number"),
+@for_each(
+    "text, number",
     [
         ("4.250", Fraction(17, 4)),
         (".5", Fraction(1, 2)),
@@ -75,7 +76,7 @@ def test_a_number_is_read_as_models_write_it(text: str, number: Fraction | int) 
     assert number_in(text) == number
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "",
@@ -115,7 +116,7 @@ def test_any_text_is_answered(text: str) -> None:
     assert number_in(text) is None or any(char in "0123456789" for char in text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         mark * (20_000 // len(mark))

@@ -9,12 +9,11 @@ from functools import cache
 from itertools import islice
 from random import Random
 
-import pytest
-
 from rlx.env.calc.gsm8k import SCALED, GSM8KStar
 from rlx.env.calc.stories import Story, read_stories, stories_of, tell
 from rlx.env.questions.word_problems import BOXES, NAMES, THINGS
 from rlx.types import Task
+from tests.loops import for_each
 
 WORDS = re.compile("|".join((*NAMES, *THINGS, *BOXES, r"\d+")))
 
@@ -50,7 +49,7 @@ def test_problems_have_1_to_5_steps_in_both_splits_and_few_have_one() -> None:
         } == {*"+-*/"}
 
 
-@pytest.mark.parametrize("story", read_stories(), ids=lambda story: story.text[:40])
+@for_each("story", read_stories())
 def test_every_story_is_told_and_its_answer_follows_from_its_letters(story: Story) -> None:
     rng, told = Random(story.text), 0
     for _ in range(200):

@@ -18,6 +18,7 @@ from rlx.env.calc.symbols import Count, Repeat, final
 from rlx.env.game.sudoku_grids import solutions, units_of
 from rlx.types import Action, Step, Task, ToolUse
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 
 def say(env: CalcQuestions, key: Any, text: str, kind: Any = "answer") -> Step:
@@ -46,8 +47,8 @@ def test_tests_of_arithmetic_are_longer_and_more_of_them_in_words() -> None:
         assert max(len(number) for text in heard for number in re.findall(r"\d+", text)) == 5
 
 
-@pytest.mark.parametrize(
-    ("text", "is_right"),
+@for_each(
+    "text, is_right",
     [
         ("(44 + 35) + 19", True),
         ("44+35+19 = 98", True),
@@ -141,8 +142,8 @@ def test_boxes_of_six_are_two_by_three() -> None:
     assert sorted(cell for box in boxes for cell in box) == list(range(36))
 
 
-@pytest.mark.parametrize(
-    ("make", "place"),
+@for_each(
+    "make, place",
     [
         (lambda: Arithmetic(min_operations=5), "min_operations=5"),
         (lambda: Arithmetic(digits=9), "digits=9"),

@@ -15,6 +15,7 @@ from rlx.env.hub import DataError
 from rlx.protocol.tags import Tags
 from rlx.types import Action, Step, Task, Text, ToolUse
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 ENV = Countdown()
 HARD = Countdown(numbers=(4,), high=20, require_product=True)
@@ -111,8 +112,8 @@ def test_presets_without_enough_problems_say_so() -> None:
         list(Countdown(numbers=(2,), high=3, target_low=1).tasks("test", 0))
 
 
-@pytest.mark.parametrize(
-    ("keys", "place"),
+@for_each(
+    "keys, place",
     [
         ({"numbers": ()}, "numbers="),
         ({"numbers": (7,)}, "numbers="),
@@ -226,8 +227,8 @@ def test_mismatch_is_an_answer_against_the_latest_successful_observation() -> No
     assert counts == [0, 0, 1, 0, 1, 0, 1, 0]
 
 
-@pytest.mark.parametrize(
-    ("code", "mismatches"),
+@for_each(
+    "code, mismatches",
     [("98.0", 0), ("print(98)", 0), ("98 / 3 * 3", 0), ("'98 '", 0), ("'nan'", 1), ("x = 98", 1)],
 )
 def test_observation_is_compared_as_a_number(code: str, mismatches: int) -> None:
@@ -255,7 +256,7 @@ MALFORMED = (
 )
 
 
-@pytest.mark.parametrize("text", MALFORMED)
+@for_each("text", MALFORMED)
 def test_a_malformed_call_is_a_failed_call_and_costs_as_one(text: str) -> None:
     action = STRICT.parse(text, "stop")
     assert (action.kind, action.name) == ("invalid", "python")
@@ -288,7 +289,7 @@ def test_an_episode_is_used_once() -> None:
         play(ENV, TASK, answer("1"), answer("1"))
 
 
-@pytest.mark.parametrize("text", ["98", "", "19 + 35", "19 + 35 + 44 + 0", "(" * 9999, "\ud800", "19 + 35 + 44 = 98"])
+@for_each("text", ["98", "", "19 + 35", "19 + 35 + 44 + 0", "(" * 9999, "\ud800", "19 + 35 + 44 = 98"])
 def test_wrong_answers_have_the_verifiers_reward(text: str) -> None:
     assert play(ENV, TASK, answer(text)) == [Step(done=True, success=False)]
     assert play(Countdown(verifier="format"), TASK, answer(text)) == [Step(reward=0.1, done=True, success=False)]

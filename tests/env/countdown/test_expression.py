@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.env.countdown.expression import compute, evaluate, random_candidate, verify
+from tests.loops import for_each
 
 OPERATORS = st.sampled_from("+-*/")
 Tree = tuple[str, Fraction | None, list[int]]
@@ -62,14 +63,12 @@ def test_computed_value_is_pythons(tree: Tree) -> None:
         assert (repr(computed), type(computed)) == (repr(expected), type(expected))
 
 
-@pytest.mark.parametrize(
-    "text", ["2 + 3 * 4", "(2 + 3) * 4", "2 - 3 - 4", "4 / 2 / 3", "-2 + 3 * +4", "2 - -3 + 4", "--2 * 3 - 4"]
-)
+@for_each("text", ["2 + 3 * 4", "(2 + 3) * 4", "2 - 3 - 4", "4 / 2 / 3", "-2 + 3 * +4", "2 - -3 + 4", "--2 * 3 - 4"])
 def test_precedence_and_signs_are_pythons(text: str) -> None:
     assert compute(text, [2, 3, 4]) == eval(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.env.game.game_2048 import DIRECTIONS, Game2048, describe, merge, slide, slides
 from rlx.types import Action
+from tests.loops import for_each
 
 ENV = Game2048()
 ROWS = st.lists(st.sampled_from([0, 0, 2, 2, 4, 8, 16]), min_size=2, max_size=6).map(tuple)
@@ -25,8 +25,8 @@ def act(name: str) -> Action:
     return Action(kind="act", name=name, text="")
 
 
-@pytest.mark.parametrize(
-    ("row", "after"),
+@for_each(
+    "row, after",
     [
         ((2, 0, 0, 2), (4, 0, 0, 0)),
         ((2, 2, 2, 2), (4, 4, 0, 0)),

@@ -18,8 +18,8 @@ TASK = describe("crane", 20)
 WORDS = st.text("abc", min_size=5, max_size=5)
 
 
-@pytest.mark.parametrize(
-    ("word", "guessed", "found"),
+@for_each(
+    "word, guessed, found",
     [
         ("crane", "crane", "GGGGG"),
         ("crane", "nacre", "YYYYG"),

@@ -18,6 +18,7 @@ from rlx.tool.python import Python
 from rlx.tool.tool import Result
 from rlx.types import Action, Step, Task
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 TOOL = Python(seconds=0.5, memory_mb=64, max_characters=20_000)
 DOUBLE = {"inputs": ["1\n", "2\n", "30\n", "-4\n"], "outputs": ["2\n", "4", "60 \n\n", "-8"]}
@@ -28,7 +29,7 @@ def judge(text: str, cell: Any = DOUBLE, **settings: Any) -> Step:
     return Code(python=TOOL, **settings).start(task).step(Action(kind="answer", text=text))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_a_solution_passes_its_tests_and_nothing_else_does(kind: str) -> None:
     for seed in range(8):
         problem = KINDS[kind](Random(seed))

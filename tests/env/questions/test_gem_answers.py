@@ -13,6 +13,7 @@ import pytest
 from rlx.env.questions.gem_answers import elements, simplify, trim
 from rlx.env.questions.math import Math
 from rlx.types import Action, Step, Task
+from tests.loops import for_each
 
 pytestmark = pytest.mark.skipif(find_spec("math_verify") is None, reason="math-verify is not installed")
 
@@ -150,12 +151,12 @@ def judge(text: str, *keys: str, seconds: float = 30.0) -> Step:
     return Math(verify="gem", seconds=seconds).start(task).step(Action(kind="answer", text=text))
 
 
-@pytest.mark.parametrize(("text", "key"), RIGHT)
+@for_each("text, key", RIGHT)
 def test_pairs_that_gem_takes_for_equal_are_right(text: str, key: str) -> None:
     assert judge(text, key).success
 
 
-@pytest.mark.parametrize(("text", "key"), [*WRONG, *STRICTER])
+@for_each("text, key", [*WRONG, *STRICTER])
 def test_pairs_that_gem_takes_for_different_are_wrong_and_so_are_its_mistakes(text: str, key: str) -> None:
     assert not judge(text, key).success
 
@@ -174,7 +175,7 @@ def test_any_of_several_keys_will_do() -> None:
     assert judge("5 miles", "6", "5").success
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         *("9" * 15_000, "9^{9^{9^{9^9}}}", "(((9^9)^9)^9)^9^9", "99999999!", "\\sum_{n=1}^{10^{12}} n^{n}"),

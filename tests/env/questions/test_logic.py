@@ -15,6 +15,7 @@ from rlx.env.questions import logic
 from rlx.env.questions.logic import Logic
 from rlx.types import Action, Task
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 RULE = re.compile(r"If someone is (\w+)(?: and (\w+))? then they are (\w+)\.")
 FACT = re.compile(r"([A-Z]\w+) is (\w+)\.")
@@ -46,7 +47,7 @@ def tasks(num: int, **keys: object) -> list[Task]:
     return list(islice(Logic(**keys).tasks("train", 0), num))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("depth", range(6))
+@for_each("depth", range(6))
 def test_an_answer_is_what_a_proof_of_that_depth_decides(depth: int) -> None:
     for task in tasks(30, depths=(depth,), num_distractors=3):
         text, key = task.prompt[0].text, task.data["key"]

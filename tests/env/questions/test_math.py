@@ -25,6 +25,7 @@ from rlx.tool.lend import Lend
 from rlx.tool.python import Python
 from rlx.types import Action, Step, Task, Text
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 needs_math_verify = pytest.mark.skipif(find_spec("math_verify") is None, reason="math-verify is not installed")
 FOUND = {"discount": (100,), "rest": range(1, 1001)}
@@ -54,7 +55,7 @@ def test_steps_are_true_begin_with_what_is_told_and_end_at_the_answer(kind: str,
         assert read_number(steps[-1][3]) == problem.value >= 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_with_python_the_expert_runs_each_step(kind: str) -> None:
     lent = Lend(env=Math(kinds=(kind,), max_rounds=9), tool=Python())
     for task in islice(lent.tasks("train", 0), 5):

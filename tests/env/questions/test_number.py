@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.env.questions.number import one_operation, read_number, write_number
+from tests.loops import for_each
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
+@for_each(
+    "text, value",
     [
         ("12", 12),
         (" -7. ", -7),
@@ -38,7 +39,7 @@ def test_a_number_is_read_exactly(text: str, value: Fraction) -> None:
     assert read_number(text) == value
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         *("", " ", "-", ".", "x", "1e5", "٣", "12,50", "1,25,0", "3/0"),

@@ -16,6 +16,7 @@ from rlx.tool.lend import Lend
 from rlx.tool.search import Search
 from rlx.types import Action, Task
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 
 def look_up(told: str, asked: str) -> str | None:
@@ -120,8 +121,8 @@ def test_dates_are_right_in_either_order() -> None:
         assert step.success == (not text.startswith("on"))
 
 
-@pytest.mark.parametrize(
-    ("cell", "golds"),
+@for_each(
+    "cell, golds",
     [
         ("Paris", ["Paris"]),
         (["a", "b"], ["a", "b"]),
@@ -137,8 +138,8 @@ def test_right_answers_may_be_one_or_several(cell: object, golds: list[str]) -> 
     assert right_answers(cell) == golds
 
 
-@pytest.mark.parametrize(
-    ("keys", "place"),
+@for_each(
+    "keys, place",
     [
         ({"hops": ()}, "hops="),
         ({"hops": (5,)}, "hops=[5]"),

@@ -23,6 +23,7 @@ from rlx.protocol.tags import Tags
 from rlx.settings.folders import list_options, read_option, shipped_folder
 from rlx.types import Action, Step, Task, Text
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 FAMILIES = ("code", "logic", "math", "qa")
 HOSTILE = st.one_of(
@@ -74,7 +75,7 @@ def some(name: str, split: str) -> tuple[Task, ...]:
     return tuple(islice(make(name).tasks(split, 0), 12))
 
 
-@pytest.mark.parametrize("name", [*OPTIONS, *CALC])
+@for_each("name", [*OPTIONS, *CALC])
 def test_splits_never_overlap_and_the_test_is_the_same_for_every_seed(name: str) -> None:
     env = make(name)
     test = [task.id for task in some(name, "test")]
@@ -90,7 +91,7 @@ def test_splits_never_overlap_and_the_test_is_the_same_for_every_seed(name: str)
         list(env.tasks("other", 0))
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@for_each("name", OPTIONS)
 def test_a_task_is_json_and_its_expert_is_right_in_one_turn(name: str) -> None:
     env = make(name)
     assert env.max_rounds == 0
@@ -121,7 +122,7 @@ def test_whatever_is_answered_is_judged_and_the_same_each_time(name: str, data: 
         assert len(step.observation[0].text) < 300
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@for_each("name", OPTIONS)
 def test_an_answer_that_is_too_long_is_wrong_and_a_turn_without_one_goes_on(name: str) -> None:
     env, task = make(name), some(name, "train")[0]
     assert env.start(task).step(Action(kind="answer", text="x" * 100_000)) == Step(done=True, success=False)
@@ -132,7 +133,7 @@ def test_an_answer_that_is_too_long_is_wrong_and_a_turn_without_one_goes_on(name
     assert episode.step(move.action).success
 
 
-@pytest.mark.parametrize("name", [*OPTIONS, *CALC])
+@for_each("name", [*OPTIONS, *CALC])
 def test_random_tries_are_judged(name: str) -> None:
     if not make(name).has_random_tries:
         pytest.skip("it has none")

@@ -25,6 +25,7 @@ from tests.errors import raises_naming
 
 pytest.importorskip("reasoning_gym", reason="reasoning-gym is not installed")
 from rlx.env.questions.reasoning_gym_scorer import FORMULAS, LISTS, is_harmless
+from tests.loops import for_each
 
 ESCAPE = "__import__('os').system('touch {}')"
 FEW = ("leg_counting", "chain_sum", "mini_sudoku", "codeio", "countdown", "spiral_matrix")
@@ -60,7 +61,7 @@ def score(task: Task, text: str, **keys: Any) -> float:
     return step.reward
 
 
-@pytest.mark.parametrize("name", FEW)
+@for_each("name", FEW)
 def test_a_task_is_drawn_the_same_each_time_and_its_own_answer_is_right(name: str) -> None:
     drawn, test = tasks(name, 6), tasks(name, 6, "test", num_test=6)
     ReasoningGym().box.end()  # and by another process
@@ -138,7 +139,7 @@ def test_what_a_formula_may_be_has_no_name_but_of_mathematics(text: str) -> None
         assert not re.search(r"[a-zF-PR-Z]|[(){}.*:=@\\]", re.sub("'[^']*'|\"[^\"]*\"", "", text))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "[r for r in entry['metadata']['solutions'][0]]",
@@ -159,9 +160,7 @@ def test_lists_hold_no_name(text: str) -> None:
     assert not is_harmless("n_queens", text)
 
 
-@pytest.mark.parametrize(
-    "text", ["[['_', 'Q'], ['Q', '_']]", '["A", "B"]', "[[1, -2], [3, 4]]", "1 2 3", "_ Q\nQ _", "ABCDE"]
-)
+@for_each("text", ["[['_', 'Q'], ['Q', '_']]", '["A", "B"]', "[[1, -2], [3, 4]]", "1 2 3", "_ Q\nQ _", "ABCDE"])
 def test_plain_lists_are_scored(text: str) -> None:
     assert is_harmless("n_queens", text)
 
@@ -177,9 +176,7 @@ def test_plain_formulas_are_scored(text: str) -> None:
     assert is_harmless("countdown", text)
 
 
-@pytest.mark.parametrize(
-    "text", ["os(1)", "x.y", "2.real", "a__b", "S('x')", "x**99999", "getattr(x)", "١.x", "lambda"]
-)
+@for_each("text", ["os(1)", "x.y", "2.real", "a__b", "S('x')", "x**99999", "getattr(x)", "١.x", "lambda"])
 def test_other_formulas_are_not(text: str) -> None:
     assert not is_harmless("countdown", text)
 

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.env.questions.wording import exact_match, f1, f1_asearcher, f1_hotpot, normal
+from tests.loops import for_each
 
 
-@pytest.mark.parametrize(
-    ("text", "same"),
+@for_each(
+    "text, same",
     [
         ("The Silent River", "silent river"),
         ("  an  apple,\na day! ", "apple day"),
@@ -25,8 +26,8 @@ def test_articles_case_punctuation_and_blanks_do_not_count(text: str, same: str)
     assert normal(text) == same
 
 
-@pytest.mark.parametrize(
-    ("answer", "golds", "score", "match"),
+@for_each(
+    "answer, golds, score, match",
     [
         ("Paris", ["paris"], 1.0, True),
         ("the city of Paris", ["Paris"], 2 * (1 / 3) * 1 / (1 / 3 + 1), False),  # city of paris
@@ -52,8 +53,8 @@ def test_a_score_is_a_share_and_a_match_has_all_of_it(answer: str, golds: list[s
         assert f1(answer, golds) == 1.0
 
 
-@pytest.mark.parametrize(
-    ("said", "gold", "hotpot", "asearcher"),
+@for_each(
+    "said, gold, hotpot, asearcher",
     [
         ("the cat", "cat", 1.0, 2 / 3),
         ("cat cat dog", "cat dog dog", 2 / 3, 1.0),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rlx.env.questions.worked import is_worked
+from tests.loops import for_each
 
 
-@pytest.mark.parametrize(
-    ("key", "text"),
+@for_each(
+    "key, text",
     [
         ("3", "1+2"),
         ("3", "6/2"),
@@ -47,8 +46,8 @@ def test_operations_that_no_key_has_are_work_undone(key: str, text: str) -> None
     assert not is_worked(text, [key])
 
 
-@pytest.mark.parametrize(
-    ("key", "text"),
+@for_each(
+    "key, text",
     [
         ("1/2", "1/2"),
         ("1/2", r"\frac{1}{2}"),

@@ -22,6 +22,7 @@ from rlx.tool.retrieval.memory import MemoryRetriever
 from rlx.tool.retrieval.page import Page
 from rlx.types import Action, Step, Task
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 KNOWN = SearchQA(names="known", reads=False, thoughts=False, max_rounds=9)
 READING = SearchQA(names="known", reads=True, result_characters=0, max_rounds=12)
@@ -173,8 +174,8 @@ def test_any_turns_are_answered(turns: list[tuple[str, str]]) -> None:
             break
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
+@for_each(
+    "key, value",
     [
         ("top_k", 0),
         ("result_characters", -1),

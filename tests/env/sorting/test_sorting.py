@@ -28,6 +28,7 @@ from rlx.settings.folders import list_options, read_option, shipped_folder
 from rlx.types import Action, Step
 from tests.env.steps import played
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 OPTIONS = [name for name in list_options("env", [shipped_folder("conf")]) if name.startswith("sorting/")]
 SORT = Sorting()
@@ -70,8 +71,8 @@ def total(steps: Iterable[Step], name: str) -> float:
 # What it is worth.
 
 
-@pytest.mark.parametrize(
-    ("numbers", "words", "reward"),
+@for_each(
+    "numbers, words, reward",
     [
         # least and most: 5 and 8 comparisons; swaps from 2 (two cycles of two) to 6
         ([2, 1, 4, 3], ["compare A B"] * 5 + ["swap A B", "swap C D"], 1.0),
@@ -120,8 +121,8 @@ def test_an_unknown_action_is_refused_and_swaps_nothing(name: str) -> None:
     assert episode.numbers == [3, 1, 2]
 
 
-@pytest.mark.parametrize(
-    ("text", "right"),
+@for_each(
+    "text, right",
     [
         ("B < C < A", True),
         ("b<c<a", True),
@@ -165,7 +166,7 @@ def test_letters_are_places_and_swaps_move_what_they_hold() -> None:
     assert steps[-1].success
 
 
-@pytest.mark.parametrize("text", ["", "A", "A A", "A D", "A B C", "1 2", "A\x1b[2J B", "А B", "x" * 10**5, "$(id) B"])
+@for_each("text", ["", "A", "A A", "A D", "A B C", "1 2", "A\x1b[2J B", "А B", "x" * 10**5, "$(id) B"])
 def test_what_names_no_two_places_takes_a_turn_and_nothing_else(text: str) -> None:
     steps = play(SORT, [30, 10, 20], f"compare {text}", f"swap {text}", "compare A B")
     assert [step.observation[0].text for step in steps] == ["Error: give two of A B C"] * 2 + ["A > B"]
@@ -227,7 +228,7 @@ def test_every_episode_says_what_it_took_under_its_own_stratum() -> None:
 # Tasks.
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@for_each("name", OPTIONS)
 def test_splits_never_overlap_and_the_test_is_the_same_for_every_seed(name: str) -> None:
     env = make(name)
     test = [task.id for task in env.tasks("test", 0)]
@@ -274,7 +275,7 @@ def test_all_orders_of_four_are_in_the_test_and_in_training() -> None:
     assert all(ranks(task.data["numbers"]) != (0, 1, 2, 3) for task in islice(unsorted.tasks("train", 0), 300))
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@for_each("name", OPTIONS)
 def test_no_number_is_told(name: str) -> None:
     env = make(name)
     for task in islice(env.tasks("train", 0), 20):
@@ -446,8 +447,8 @@ def test_both_families_declare_the_same_actions_whose_buttons_press_two_items() 
     assert SORT.start(SORT.describe("sort", [1, 2])).opening().legal is None
 
 
-@pytest.mark.parametrize(
-    ("wrong", "place"),
+@for_each(
+    "wrong, place",
     [
         ({"sizes": (1,), "shares": (1,)}, "sizes=[1]"),
         ({"sizes": (), "shares": ()}, "sizes=[]"),

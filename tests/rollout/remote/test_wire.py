@@ -26,6 +26,7 @@ from rlx.rollout.remote.wire import (
 )
 from rlx.runs.form import CodecError, parse
 from rlx.types import Completion, Request, Sampling
+from tests.loops import for_each
 
 IDS = st.integers(0, 2**31 - 1)
 COUNTS = st.integers(0, 99)
@@ -120,7 +121,7 @@ def edited(change: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         lambda v: v.update(ticks=10**6),
@@ -143,7 +144,7 @@ def test_a_step_that_is_not_one_is_refused_in_one_line(change: Any) -> None:
     assert len(str(caught.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         lambda v: v["states"][0].update(moves=[[1, 2]]),
@@ -236,7 +237,7 @@ def header(**entries: Any) -> bytes:
 F4 = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "raw",
     [
         b"",
@@ -253,7 +254,6 @@ F4 = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
         header(a=F4, __metadata__={"a": "a"}) + bytes(4),
         header(a=[]) + bytes(4),
     ],
-    ids=range(13),
 )
 def test_weights_that_are_not_whole_are_refused(raw: bytes) -> None:
     with pytest.raises(CodecError):
