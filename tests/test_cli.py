@@ -103,7 +103,7 @@ def test_light_commands_import_no_torch(words: list[str]) -> None:
     assert done.stderr.strip().endswith("set()")
 
 
-@pytest.mark.parametrize("module", ["typer", "rlx.cli", "rlx.commands.last_words", "rlx.settings.compose"])
+@for_each("module", ["typer", "rlx.cli", "rlx.commands.last_words", "rlx.settings.compose"])
 def test_an_interrupt_while_modules_are_imported_is_one_line(module: str) -> None:
     code = (
         "import sys; sys.argv = ['rlx', 'plan']\n"

@@ -106,7 +106,7 @@ def test_a_plain_line_gives_rate_and_time_left() -> None:
     assert plain_line("train", 0, 100, "steps", 0.0) == "train: 0/100 steps"
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (59, "59 s"), (185, "3 min 5 s"), (7_440, "2 h 4 min")])
+@for_each("seconds, text", [(0, "0 s"), (59, "59 s"), (185, "3 min 5 s"), (7_440, "2 h 4 min")])
 def test_durations_are_read_at_a_glance(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 

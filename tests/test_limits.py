@@ -31,7 +31,7 @@ def test_what_may_be_null_passes_as_null() -> None:
     within(0, 1, key=None)
 
 
-@pytest.mark.parametrize("value", [-0.1, 1.1, math.nan, math.inf])
+@for_each("value", [-0.1, 1.1, math.nan, math.inf])
 def test_a_share_is_from_zero_to_one(value: float) -> None:
     within(0, 1, share=0.0, other=1.0)
     with raises_naming(ValueError, f"share={value}", "0 to 1"):
@@ -61,8 +61,8 @@ def test_a_large_whole_limit_is_written_in_full() -> None:
         within(0, 2**63 - 1, seed=-1)
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
+@for_each(
+    "value, text",
     [
         ("\x1b[31mred\n", r"\x1b[31mred\n"),
         ("\ud800", r"\ud800"),
@@ -70,7 +70,6 @@ def test_a_large_whole_limit_is_written_in_full() -> None:
         ("左转 <b>", "左转 <b>"),
         (1.5, "1.5"),
     ],
-    ids=["terminal", "surrogate", "long", "other letters", "number"],
 )
 def test_a_refused_value_is_shown_as_a_terminal_may_show_it(value: object, text: str) -> None:
     with pytest.raises(ValueError, match=r"^key=") as error:

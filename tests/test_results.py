@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from scripts.results import read_stored
+from tests.loops import for_each
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 NUMBER = r"[-+]?\d*\.?\d+"
@@ -82,7 +81,7 @@ def stored_estimates(name: str) -> list[Estimate]:
     ]
 
 
-@pytest.mark.parametrize("page", sorted(RESULTS.glob("*.md")), ids=lambda page: page.stem)
+@for_each("page", sorted(RESULTS.glob("*.md")))
 def test_every_estimate_of_a_page_is_in_its_stored_figures(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     reported = [one for name in FIGURES.findall(text) for one in stored_estimates(name)]

@@ -87,7 +87,7 @@ def test_what_is_legal_is_declared_and_something_is(legal: tuple[str, ...], name
         lawful(Hall(), Step(legal=legal))
 
 
-@pytest.mark.parametrize("seen", ["warm", ("warm",), (Text(5),), [Text("warm")]])  # type: ignore[arg-type]
+@for_each("seen", ["warm", ("warm",), (Text(5),), [Text("warm")]])  # type: ignore[arg-type]
 def test_what_is_no_step_and_what_is_no_observation_is_told_of_the_environment(seen: Any) -> None:
     with raises_naming(ValueError, "env:", "of Hall", "None", "Step(observation="):
         lawful(Hall(), None)  # type: ignore[arg-type]
@@ -117,7 +117,7 @@ def test_a_number_that_is_none_is_no_reward_and_no_metric(number: Any) -> None:
         lawful(Hall(), Step(metrics={"distance": number}))
 
 
-@pytest.mark.parametrize("number", [float("nan"), float("inf"), "1", None])
+@for_each("number", [float("nan"), float("inf"), "1", None])
 def test_a_cost_that_is_no_number_is_a_mistake_of_the_environment(number: Any) -> None:
     class Priced(Hall):
         def tool_cost(self, tool: ToolUse) -> Any:
@@ -167,8 +167,8 @@ def test_an_expert_is_shown_with_what_came_of_each_move() -> None:
     assert [(one.text, one.step.legal) for one in shown] == [("<left></left>", ("right",)), ("<right></right>", None)]
 
 
-@pytest.mark.parametrize(
-    ("env", "names"),
+@for_each(
+    "env, names",
     [
         (
             Hall(legal=(("left",), ("right",)), moves=(act("left"), act("left"))),

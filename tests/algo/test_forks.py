@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -73,8 +74,7 @@ COSTS: Mapping[str, tuple[Callable[..., Algorithm], Callable[[int], float]]] = {
 """Turns that a task samples for chains of T turns, with forks uniform over places (AT2PO: of a chain and its root)."""
 
 
-@pytest.mark.parametrize("length", [1, 3, 5])
-@pytest.mark.parametrize("name", COSTS)
+@for_each("length, name", product([1, 3, 5], COSTS))
 def test_forks_of_a_chain_play_the_turns_that_a_plan_says(name: str, length: int) -> None:
     make, cost = COSTS[name]
     sampler = make(optimizer=Optimizer()).sample
@@ -235,8 +235,8 @@ def ended(sample: int, reward: float, num_turns: int) -> Trajectory:
     return replace(one, turns=turns, success=reward > 0)
 
 
-@pytest.mark.parametrize(
-    ("rewards", "backs"),
+@for_each(
+    "rewards, backs",
     [
         ((1, 1, 1, 0), [[], [], [2] * 5, [1, 1, 2, 2]]),
         ((1, 1, 1, 1), [[1]] * 4),

@@ -22,6 +22,7 @@ from rlx.learner.rows import decisions, game_decisions, rows
 from rlx.types import Action, Completion, Fork, Group, Start, Task, Trajectory, Turn
 from tests.algo.test_methods import ESTIMATORS
 from tests.algo.trees import Process, grow
+from tests.loops import for_each
 
 AGENTS = ("A", "B")
 Place = tuple[int, int]
@@ -100,7 +101,7 @@ def credit_of_game(agent: str, group: Group, credit: Credit) -> dict[Place, tupl
     return {place: value for place, value in found.items() if takes[place] == agent}
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@for_each("sampler", SAMPLERS)
 def test_credit_of_an_agent_is_that_of_the_tree_of_the_game(sampler: str) -> None:
     is_cut = sampler == "in mid-turn"
     names = (

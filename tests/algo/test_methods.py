@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -96,8 +97,8 @@ def test_the_outcome_row_of_carl_gives_an_edge_the_outcomes_of_the_episodes_that
     assert copies_of(tree_outcome("all")(tree_by_hand())) == [2, 1, 1, 3, 3, 1, 1, 1]
 
 
-@pytest.mark.parametrize(
-    ("advantage", "a", "b", "c"),
+@for_each(
+    "advantage, a, b, c",
     [
         ("value", -0.2041, 0.1361, 0.8165),
         ("parent", -0.2041 + 0.0340, 0.1361 + 0.0340, 0.8165 + 0.2041),
@@ -347,8 +348,7 @@ def chains(seed: int, num: int = 4) -> Group:
     return Group(task=trees.TASK, trajectories=tuple(map(process.play, starts)))
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
-@pytest.mark.parametrize("seed", range(4))
+@for_each("name, seed", product(ESTIMATORS, range(4)))
 def test_order_of_samples_and_the_rest_of_the_batch_do_not_change_an_advantage(name: str, seed: int) -> None:
     credit, make = ESTIMATORS[name], chains if name in FLAT else random_tree
     one, other = make(seed), make(seed + 100)
@@ -377,10 +377,10 @@ def test_the_edges_above_a_leaf_are_the_tokens_of_its_episode(seed: int) -> None
         assert all(edge.parent < number for number, edge in enumerate(forest.edges))
 
 
-@pytest.mark.parametrize(
-    "name", ["aepo", "arpo", "at2po", "carl_outcome_all", "treerl", "treerl_paper", "treerl_released"]
+@for_each(
+    "name, seed",
+    product(["aepo", "arpo", "at2po", "carl_outcome_all", "treerl", "treerl_paper", "treerl_released"], range(3)),
 )
-@pytest.mark.parametrize("seed", range(3))
 def test_forks_in_mid_turn_change_with_order_and_batch_as_little(name: str, seed: int) -> None:
     credit, one, other = ESTIMATORS[name], tree_in_mid_turn(seed), tree_in_mid_turn(seed + 50)
     alone, mixed = by_place(one, credit(table(one))), shuffled(one, seed)

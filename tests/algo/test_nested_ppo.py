@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import product
 from math import isnan, nan
 from statistics import mean, stdev
 
@@ -106,8 +107,7 @@ def random_table(seed: int, *, longest=5) -> Rows:
     return table(*([turn() for _ in range(rng.randint(1, 6))] for _ in range(4)), reference=True)
 
 
-@pytest.mark.parametrize("indices", ["as_released", "paper"])
-@pytest.mark.parametrize("beta", [0.0, 0.3])
+@for_each("indices, beta", product(["as_released", "paper"], [0.0, 0.3]))
 def test_advantages_equal_a_literal_transcription_of_the_algorithm(indices, beta):
     for seed in range(40):
         rows = random_table(seed)

@@ -31,6 +31,7 @@ from rlx.algo.twins import (
 )
 from rlx.types import Action, Completion, Fork, Group, Task, Trajectory, Turn
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 TASK = Task(id="t", prompt=(), data={})
 COMPARE = Entry(name="compare", chosen=(100,), words=(7,))
@@ -83,8 +84,8 @@ def test_a_verb_is_drawn_by_what_its_twins_gained() -> None:
     assert drawn["compare"] / 4000 == pytest.approx(3 / (3 + math.exp(FIRST_GAIN)), abs=0.03)
 
 
-@pytest.mark.parametrize(
-    ("rewards", "none_positive", "zero_sum"),
+@for_each(
+    "rewards, none_positive, zero_sum",
     [((0.0, 0.0), True, True), ((-0.1, 0.0), True, False), ((-1.0, 1.0), False, True), ((0.0, 0.5), False, False)],
 )
 def test_a_group_has_failed(rewards: Sequence[float], none_positive: bool, zero_sum: bool) -> None:
@@ -226,9 +227,7 @@ def test_gains_follow_the_twins_of_each_entry_and_choose_the_next() -> None:
     assert recall(algorithm, after).sample is not algorithm.sample
 
 
-@pytest.mark.parametrize(
-    "bad", [{"temperature": 0.0}, {"top_k": -1}, {"top_p": 0.0}, {"top_p": 1.5}, {"gain_rate": 0.0}]
-)
+@for_each("bad", [{"temperature": 0.0}, {"top_k": -1}, {"top_p": 0.0}, {"top_p": 1.5}, {"gain_rate": 0.0}])
 def test_settings_that_mean_nothing_are_refused(bad: dict[str, Any]) -> None:
     with raises_naming(ValueError, f"{next(iter(bad))}="):
         Twins(**bad)

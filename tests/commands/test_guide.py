@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 
-import pytest
-
 from rlx.commands.guide import (
     EXAMPLES,
     columns,
@@ -29,7 +27,7 @@ PAGES = {"train": train_help(), "eval": eval_help()}
 SHOWN = [line.strip() for line in (EXAMPLES + "".join(PAGES.values())).splitlines() if line.strip().startswith("rlx ")]
 
 
-@pytest.mark.parametrize("page", [EXAMPLES, *PAGES.values(), describe_groups()])
+@for_each("page", [EXAMPLES, *PAGES.values(), describe_groups()])
 def test_a_page_is_at_most_80_columns_wide(page: str) -> None:
     assert max(map(len, page.splitlines())) <= 80
 

@@ -13,11 +13,12 @@ import pytest
 from rlx.base.console import RunConsole, Screen
 from rlx.commands.last_words import one_line_of
 from rlx.rollout.engine import WeightsError
+from tests.loops import for_each
 
 COMMANDS = [["plan"], ["list", "algo"], ["status", "docs"], ["--help"]]
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
+@for_each("words", COMMANDS)
 def test_a_reader_that_leaves_is_no_failure(words: list[str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
@@ -26,7 +27,7 @@ def test_a_reader_that_leaves_is_no_failure(words: list[str]) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
+@for_each("words", COMMANDS)
 def test_a_full_device_is_one_line(words: list[str]) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run([sys.executable, "-m", "rlx", *words], stdout=full, stderr=subprocess.PIPE, timeout=600)
@@ -47,8 +48,8 @@ def test_a_run_that_nobody_hears_goes_on(number: int) -> None:
         advance(2)
 
 
-@pytest.mark.parametrize(
-    ("error", "line"),
+@for_each(
+    "error, line",
     [
         (FileExistsError(errno.EEXIST, "File exists", "/a"), "/a: there is a file, where a folder should be: choose"),
         (NotADirectoryError(errno.ENOTDIR, "Not a directory", "/a/b"), "/a/b: part of it is a file, where a folder"),
@@ -77,7 +78,7 @@ def test_output_that_is_ascii_or_closed_is_no_failure() -> None:
         assert done.returncode == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     "error",
     [
         MemoryError(),

@@ -21,6 +21,7 @@ from rlx.runs.folder import flatten
 from rlx.settings.compose import build_run, compose
 from rlx.settings.papers import read_presets
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 LARGE = ["hardware=a100x8x2", "model=qwen2_5_7b", "algo=grpo", "algo.loss.kl=0.1", "steps=3"]
 
@@ -81,8 +82,8 @@ def test_a_model_of_unknown_shape_has_no_estimate() -> None:
     assert "no estimate of memory" in plan("model.path=nobody/nothing")
 
 
-@pytest.mark.parametrize(
-    ("profile", "words", "start"),
+@for_each(
+    "profile, words, start",
     [
         ("cpu", [], "rlx train"),
         ("a100x8", [], "rlx launch  (torchrun, 8 processes)"),
@@ -95,7 +96,7 @@ def test_the_command_starts_as_many_processes_as_the_profile_has(profile: str, w
     assert start_command(hardware, words) == start
 
 
-@pytest.mark.parametrize(
+@for_each(
     "words",
     [
         ["model=qwen2_5_7b", "hardware=a100x8x2"],

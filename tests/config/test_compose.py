@@ -65,7 +65,7 @@ def test_earl_s_baselines_are_what_their_names_say() -> None:
         assert all(trees[cpo][key] == trees[grpo][key] for key in trees[cpo] if key != "algo")
 
 
-@pytest.mark.parametrize("algo", ["reinforce", "rebn", "a2c", "ppo"])
+@for_each("algo", ["reinforce", "rebn", "a2c", "ppo"])
 def test_turn_level_algorithms_play_a_game_in_lines_after_a_brief_start(algo: str) -> None:
     tree = compose([f"algo={algo}", "env=game/guess_the_number"])
     assert tree["protocol"]["_target_"] == "rlx.protocol.direct.Direct"
@@ -173,8 +173,8 @@ def test_a_mistake_is_one_line_with_names_near_it(words: list[str], names: tuple
         compose(words)
 
 
-@pytest.mark.parametrize(
-    ("words", "names"),
+@for_each(
+    "words, names",
     [
         (["seed=1,x"], ("seed=x",)),
         (["env.lambda_call=0.1,0.2", "env.max_rounds=5,y"], ("env.max_rounds=y",)),
@@ -187,7 +187,7 @@ def test_every_value_of_a_multirun_is_checked_before_its_first_job(words: list[s
         launch(["-m", *words], lambda run: pytest.fail("a job began"))
 
 
-@pytest.mark.parametrize("value", ["${nope}", "${now:}", "${oc.env:NO_SUCH_VARIABLE}", "${hydra:foo.bar}"])
+@for_each("value", ["${nope}", "${now:}", "${oc.env:NO_SUCH_VARIABLE}", "${hydra:foo.bar}"])
 def test_a_folder_named_by_what_leads_nowhere_is_refused_by_its_key(value: str) -> None:
     with raises_naming(ConfigError, f"hydra.run.dir={value}"):
         compose([f"hydra.run.dir={value}"], writes=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from rlx.settings.check import check_value
 from rlx.settings.compose import ConfigError, build_part, build_run, compose
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 OWN = """
 from __future__ import annotations
@@ -126,8 +128,7 @@ def test_tools_that_are_no_verbs_are_named_where_they_choose_the_protocol(
 KINDS = ("env", "protocol", "algo", "model", "hardware", "sampling", "evaluate", "track", "checkpoint", "warm_start")
 
 
-@pytest.mark.parametrize("key", KINDS)
-@pytest.mark.parametrize("target", ["os.getcwd", "rlx.types.ToolUse"])
+@for_each("key, target", product(KINDS, ["os.getcwd", "rlx.types.ToolUse"]))
 def test_every_key_refuses_what_makes_something_else(key: str, target: str) -> None:
     with raises_naming(ConfigError, f"{key}._target_={target}" if target == "os.getcwd" else f"{key}:"):
         build_part({key: {"_target_": target}}, key)

@@ -1,6 +1,6 @@
 """Every shipped option: it composes, its keys have meanings and types, and an environment has tasks of both splits.
 
-Options of different groups share a composition, which takes 0.2 seconds; the name of a test lists its options.
+Options of different groups share a composition, which takes 0.2 seconds; a failure names them.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def test_an_interval_that_holds_wrong_values_is_refused_before_its_first_job(wor
         launch(["-m", word], lambda run: pytest.fail("a job began"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "word", ["env=(", 'protocol.instruction=say "a", b', "algo.optimizer.betas=[1,2", "track.name=it's", "seed=$x{"]
 )
 def test_a_word_that_cannot_be_read_is_shown_as_one_that_can(word: str) -> None:
@@ -140,7 +140,7 @@ def test_a_word_that_cannot_be_read_is_shown_as_one_that_can(word: str) -> None:
     assert f"{read.key_or_group}={read.value()}" == word
 
 
-@pytest.mark.parametrize("word", ["countdown", "a b=3", "--=(", "algo.kl interval"])
+@for_each("word", ["countdown", "a b=3", "--=(", "algo.kl interval"])
 def test_what_is_no_override_is_told_how_one_looks(word: str) -> None:
     with raises_naming(ConfigError, repr(word), "key=value"):
         parse_overrides([word])
@@ -197,8 +197,8 @@ def test_several_environments_are_a_mixture_of_parts_named_after_them() -> None:
     assert spell_mixtures(["env=countdown", "seed=1"]) == ["env=countdown", "seed=1"]
 
 
-@pytest.mark.parametrize(
-    ("words", "names"),
+@for_each(
+    "words, names",
     [
         (["env=[countdown,countdown]"], ("env=", "different")),
         (["env=[]"], ("env=", "different")),

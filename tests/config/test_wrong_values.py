@@ -7,8 +7,6 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from rlx.base.limits import MistakeError
 from rlx.model.folder import check_folder
 from rlx.model.problem import ModelError
@@ -94,7 +92,7 @@ def test_a_plan_refuses_what_training_would(words: list[str], key: str) -> None:
         check_plan(Prospect(run=build_run(compose([*words, "warm_start=none"]), Path())), lambda: None)
 
 
-@pytest.mark.parametrize("target", [["x"], {"x": 1}, 3, None, True])
+@for_each("target", [["x"], {"x": 1}, 3, None, True])
 def test_a_target_that_is_no_name_is_one_line(target: Any) -> None:
     with raises_naming(ConfigError, "env._target_="):
         check_value({"_target_": target}, "env")

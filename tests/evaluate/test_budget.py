@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -74,8 +75,7 @@ def test_a_cut_episode_is_the_episode_played_under_the_smaller_limit(rounds: int
     assert cut_episode(play(env, 8, ACTIONS), rounds) == play(env, rounds, ACTIONS)
 
 
-@pytest.mark.parametrize("rounds", [0, 1, 2, 3, 4, 5, 8])
-@pytest.mark.parametrize("last", ["stop", "on"])
+@for_each("rounds, last", product([0, 1, 2, 3, 4, 5, 8], ["stop", "on"]))
 def test_acts_are_cut_off_but_made(rounds: int, last: str) -> None:
     walk, steps = Walk(), [*STEPS, Action(kind="answer", text="1"), Action(kind="act", name=last, text="")]
     assert cut_episode(play(walk, 8, steps), rounds) == play(walk, rounds, steps)  # type: ignore[arg-type]
@@ -92,8 +92,7 @@ def test_a_summary_is_cut_off_with_what_follows_and_counts_for_nothing(rounds: i
     assert len(environment_turns(cut_episode(whole, rounds).turns)) == len(plain.turns)
 
 
-@pytest.mark.parametrize("rounds", range(4))
-@pytest.mark.parametrize("actions", [WORDS, STEPS])
+@for_each("rounds, actions", product(range(4), [WORDS, STEPS]))
 def test_an_episode_without_an_answer_has_the_figures_of_one(rounds: int, actions: Sequence[Action]) -> None:
     group = Group(task=TASK, trajectories=(play(Judging(), 8, actions),))
     ((cut,),) = (one.trajectories for one in cut_groups([group], rounds, Judging()))

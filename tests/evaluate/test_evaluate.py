@@ -170,7 +170,7 @@ def test_settings_that_cannot_work_are_refused_in_one_line(bad: dict[str, Any]) 
         Evaluate(**bad)
 
 
-@pytest.mark.parametrize(("num_samples", "ks"), [(1, (1,)), (4, (1, 4)), (16, (1, 4, 8, 16)), (50, (1, 4, 8, 16, 50))])
+@for_each("num_samples, ks", [(1, (1,)), (4, (1, 4)), (16, (1, 4, 8, 16)), (50, (1, 4, 8, 16, 50))])
 def test_ks_follow_the_number_of_samples(num_samples: int, ks: tuple[int, ...]) -> None:
     assert Evaluate(num_samples=num_samples).ks == ks
 

@@ -61,7 +61,7 @@ def test_failures_have_the_interval_of_successes_in_a_mirror(values: list[float]
     assert other.high - other.low > 0
 
 
-@pytest.mark.parametrize(("a", "b", "num", "k"), [(2, 1, 50, 16), (4, 0.3, 100, 8), (1, 1, 50, 1), (1, 1, 50, 16)])
+@for_each("a, b, num, k", [(2, 1, 50, 16), (4, 0.3, 100, 8), (1, 1, 50, 1), (1, 1, 50, 16)])
 def test_intervals_hold_the_truth_as_often_as_they_say(a: float, b: float, num: int, k: int) -> None:
     """Where problems are easy the percentile bootstrap held it in 28 and 37 of 100."""
     generator = np.random.default_rng(5)

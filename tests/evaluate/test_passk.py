@@ -56,7 +56,7 @@ def test_pass_at_k_keeps_its_precision_for_many_samples() -> None:
     assert pass_at_k(10_000, 5_000, 5_000) == 1.0
 
 
-@pytest.mark.parametrize(("num_samples", "num_correct", "k"), [(4, 5, 1), (4, -1, 1), (4, 1, 0), (4, 1, 5)])
+@for_each("num_samples, num_correct, k", [(4, 5, 1), (4, -1, 1), (4, 1, 0), (4, 1, 5)])
 def test_pass_at_k_refuses_what_cannot_be(num_samples: int, num_correct: int, k: int) -> None:
     with raises_naming(ValueError, "pass@"):
         pass_at_k(num_samples, num_correct, k)

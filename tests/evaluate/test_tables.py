@@ -4,6 +4,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from io import StringIO
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -135,8 +136,7 @@ def cells_of(text: str) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.parametrize("width", [60, 80, 100])
-@pytest.mark.parametrize("make", [accuracy_table, tool_table])
+@for_each("width, make", product([60, 80, 100], [accuracy_table, tool_table]))
 def test_a_table_of_any_width_gives_all_its_numbers_back(width: int, make: Callable[..., Table]) -> None:
     names = ["Tool-RLOO, 5 rounds", "Tool-RLOO over further Tool-SFT, means of seeds", "random"]
     table = make(dict.fromkeys(names, WIDE), published={name: {"eval/pass@4": (0.621,)} for name in names})
@@ -221,7 +221,7 @@ def test_hostile_text_reads_as_it_was_written_in_rendered_markdown(text: str) ->
     assert {"".join(child.content for child in token.children or ()) for token in inline} == {text, "run", "1"}
 
 
-@pytest.mark.parametrize("text", ["https://evil.example", "www.evil.example", "a@evil.example", "@someone", ":smile:"])
+@for_each("text", ["https://evil.example", "www.evil.example", "a@evil.example", "@someone", ":smile:"])
 def test_what_github_alone_reads_is_escaped(text: str) -> None:
     assert "\\" in markdown_cell(text)
 

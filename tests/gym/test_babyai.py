@@ -16,6 +16,7 @@ from rlx.env.babyai.layout import LEVELS
 from rlx.settings.folders import config_folders, option_files
 from rlx.types import Step, Text
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 IDS = [f"babyai:{name}{test}-v0" for name, level in LEVELS.items() for test in ("", "Test")[: 1 + level.has_test]]
 SAID = ("turn left\n", "turn right\n", "go forward\n", "pick up\n", "drop\n", "toggle\n", "dance\n", "")
@@ -40,7 +41,7 @@ def turns(seed: int, num: int = 30) -> list[str]:
     return Random(seed).choices(SAID, k=num)
 
 
-@pytest.mark.parametrize("env_id", IDS)
+@for_each("env_id", IDS)
 def test_every_level_has_an_id_of_gem(env_id: str) -> None:
     level, is_test = env_id[len("babyai:") : -len("-v0")].removesuffix("Test"), env_id.endswith("Test-v0")
     env = rlx.gym.make(env_id, protocol="direct", num_distractors=2, max_penalty=None)
@@ -98,7 +99,7 @@ def test_an_invalid_turn_costs_its_penalty_and_five_end_the_episode() -> None:
     assert all(value[4]["invalid"] for value in values)
 
 
-@pytest.mark.parametrize("env_id", IDS)
+@for_each("env_id", IDS)
 def test_states_and_copies_go_on_alike(env_id: str) -> None:
     env, other = (rlx.gym.make(env_id, protocol="direct", observation="history") for _ in range(2))
     env.reset(seed=4)
@@ -178,7 +179,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("keywords", "key"), BAD, ids=lambda value: str(value)[:40])
+@for_each("keywords, key", BAD)
 def test_impossible_keywords_are_refused_in_one_line_that_names_the_key(keywords: dict[str, Any], key: str) -> None:
     with raises_naming(MistakeError, key) as caught:
         rlx.gym.make("babyai:GoTo-v0", **keywords)

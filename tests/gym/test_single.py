@@ -61,7 +61,7 @@ def test_gymnasiums_checker_passes_without_a_warning(name: str) -> None:
     env.close()
 
 
-@pytest.mark.parametrize("view", ["last", "observations", "history", "chat"])
+@for_each("view", ["last", "observations", "history", "chat"])
 def test_every_view_passes_the_checker(view: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -375,7 +375,7 @@ def test_summaries_are_refused_where_nobody_counts_tokens() -> None:
         env.reset(seed=0)
 
 
-@pytest.mark.parametrize("action", [None, b"25", 25, ["25"], float("nan")])
+@for_each("action", [None, b"25", 25, ["25"], float("nan")])
 def test_what_is_no_text_is_no_action(action: Any) -> None:
     env = rlx.gym.make(GUESS)
     env.reset(seed=0)
@@ -398,7 +398,7 @@ def test_a_word_that_is_not_known_is_refused_before_an_episode(keywords: dict[st
     assert str(mistake.value) == told
 
 
-@pytest.mark.parametrize("options", ["split", 5, {"task": 10**9}, {"task": -1}])
+@for_each("options", ["split", 5, {"task": 10**9}, {"task": -1}])
 def test_options_that_mean_no_task_are_refused_at_once(options: Any) -> None:
     with raises_naming(MistakeError, "options"):
         rlx.gym.make(GUESS).reset(options=options)

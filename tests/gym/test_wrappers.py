@@ -10,6 +10,7 @@ import rlx.gym
 from rlx.base.limits import MistakeError
 from rlx.gym.wrappers import get_wrapper_fns
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 GUESS = "game:GuessTheNumber-v0"
 
@@ -28,8 +29,8 @@ def wrapped(names: str, **keywords: Any) -> Any:
     return env
 
 
-@pytest.mark.parametrize(
-    ("names", "observation"),
+@for_each(
+    "names, observation",
     [("", "last"), ("concat", "observations"), ("concat_with_action", "history"), ("concat_chat", "chat")],
 )
 def test_a_wrapper_of_observations_is_a_view(names: str, observation: str) -> None:

@@ -28,10 +28,11 @@ from rlx.hardware.ranks import (
     report_network_error,
 )
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 
-@pytest.mark.parametrize(
-    ("environ", "place"),
+@for_each(
+    "environ, place",
     [
         ({}, Place()),
         ({"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}, Place(rank=3, size=8, local_rank=1)),

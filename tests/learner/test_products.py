@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from functools import partial
+from itertools import product
 
 import pytest
 import torch
@@ -22,6 +23,7 @@ from rlx.learner.packing import pack
 from rlx.learner.products import WideProducts, computed_again, suits
 from rlx.learner.scorer import Scorer
 from rlx.learner.shares import shares, units
+from tests.loops import for_each
 
 pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this torch has no oneDNN")
 
@@ -39,8 +41,7 @@ def passes(layer: nn.Linear, x: Tensor) -> tuple[Tensor, ...]:
     return tuple(each.detach().clone() for each in (out, given.grad, *(p.grad for p in layer.parameters())))
 
 
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("shape", [(1, 48), (300, 48), (1, 300, 48), (2, 3, 5, 48)])
+@for_each("bias, shape", product([True, False], [(1, 48), (300, 48), (1, 300, 48), (2, 3, 5, 48)]))
 def test_both_passes_agree_with_torchs_own_to_the_last_bits_of_float32(shape, bias) -> None:
     torch.manual_seed(0)
     layer, x = nn.Linear(48, 80, bias=bias), torch.randn(shape)

@@ -132,8 +132,8 @@ def test_a_tool_has_its_own_message_where_the_template_speaks_of_tools() -> None
     assert not any("tool" in roles for roles in find_marks(tokenizer_with(picky)))
 
 
-@pytest.mark.parametrize(
-    ("template", "eos_ids", "end"),
+@for_each(
+    "template, eos_ids, end",
     [
         (NAMED, (0,), "<|end|>"),
         (NAMED.replace("<|end|>", "<|system|>"), (0,), "<|system|>"),  # special, though no setting names it

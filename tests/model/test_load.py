@@ -30,6 +30,7 @@ from rlx.model.problem import ModelError
 from rlx.model.shape import find_shape
 from rlx.plan.played import encoder
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 NANO = Model(path="nano")
 TEXTS = Tokenizer.from_file(str(SHIPPED / "nano" / "tokenizer.json"))
@@ -96,7 +97,7 @@ def test_a_lora_target_that_is_not_in_the_model_is_one_line() -> None:
         load_model(replace(NANO, lora=Lora(targets=("nowhere",))))
 
 
-@pytest.mark.parametrize("path", ["nowhere", "./nowhere", "../model", "package:not-a-name"])
+@for_each("path", ["nowhere", "./nowhere", "../model", "package:not-a-name"])
 def test_a_path_that_leads_nowhere_is_one_line(path: str) -> None:
     names = ["'not-a-name'"] if "package" in path else ["folder", "nano", "owner/name"]
     for load in (load_model, load_tokenizer):
@@ -171,7 +172,7 @@ def test_impossible_models_are_refused(wrong: dict[str, object]) -> None:
         Model(**wrong)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("wrong", [{"rank": 0}, {"alpha": 0}, {"dropout": 1.0}, {"targets": ()}])
+@for_each("wrong", [{"rank": 0}, {"alpha": 0}, {"dropout": 1.0}, {"targets": ()}])
 def test_impossible_adapters_are_refused(wrong: dict[str, object]) -> None:
     with raises_naming(ValueError, f"{next(iter(wrong))}="):
         Lora(**wrong)  # type: ignore[arg-type]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,6 +7,7 @@ from hypothesis import strategies as st
 from rlx.model.masks import FORBIDDEN, Masks
 from rlx.protocol.automaton import Actions, Automaton, State
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 VOCABULARY, NUM_IDS = 20, 23
 ACTIONS = Actions(first=VOCABULARY, names=("a", "b", "c"), descriptions=((1,), (2,), (3,)))
@@ -39,8 +39,8 @@ def test_states_of_a_large_vocabulary_are_lists_of_a_few_ids() -> None:
     assert sum(lists.ids_SK.nbytes for lists in (masks.allowed, masks.forbidden)) == 2 * 51 * 20 * 8
 
 
-@pytest.mark.parametrize(
-    ("automaton", "names"),
+@for_each(
+    "automaton, names",
     [
         (Automaton(states=(State(allowed=frozenset({20})),)), ["state 0", "0 to 19"]),
         (Automaton(states=(State(), State(forbidden=frozenset({-1})))), ["state 1", "0 to 19"]),

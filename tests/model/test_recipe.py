@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +72,8 @@ def test_a_recipe_can_be_chosen_and_changed() -> None:
         compose(["+model.recipe.reinforce=1"])
 
 
-@pytest.mark.parametrize(
-    ("word", "place"),
+@for_each(
+    "word, place",
     [
         ("reinforce_lr=0", "reinforce_lr=0"),
         ("num_prompts=0", "num_prompts=0"),
@@ -113,8 +114,7 @@ def test_every_recipe_composes_and_is_whole(name: str) -> None:
     assert recipe.imitate_lr >= recipe.reinforce_lr > 0
 
 
-@pytest.mark.parametrize("model", ["nano", "qwen3_4b"])
-@pytest.mark.parametrize("algo", ["nested_ppo", "ppo", "a2c"])
+@for_each("model, algo", product(["nano", "qwen3_4b"], ["nested_ppo", "ppo", "a2c"]))
 def test_a_critics_head_is_learned_at_its_own_rate_of_the_recipe_and_never_slower_than_the_policy(
     algo: str, model: str
 ) -> None:

@@ -26,7 +26,7 @@ def summary(value: float) -> Summary:
     return Summary(status="finished", seed=0, metrics={"eval/reward": Estimate(value=value, low=0, high=1)})
 
 
-@pytest.mark.parametrize("name", ["eval/reward", "eval/pass@16", "eval@5/reward", "success/mean", "tool/calls"])
+@for_each("name", ["eval/reward", "eval/pass@16", "eval@5/reward", "success/mean", "tool/calls"])
 def test_an_objective_is_a_metric_that_the_run_will_have(name: str) -> None:
     check_objective(Prospect(run=run_of("evaluate=paper", f"objective={name}")))
 

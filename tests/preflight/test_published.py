@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import pytest
-
 from rlx.hardware.profile import Hardware
 from rlx.model.shape import Shape, read_shape
 from rlx.plan.peaks import H100, H200
@@ -129,7 +127,7 @@ def profile(**changes: Any) -> Hardware:
     return hardware
 
 
-@pytest.mark.parametrize("name", STEPS)
+@for_each("name", STEPS)
 def test_a_step_is_estimated_within_a_factor_of_two_of_what_was_published(name: str) -> None:
     run = STEPS[name]
     load = replace(run.load, updates=4)
@@ -150,7 +148,7 @@ def test_an_update_is_estimated_within_a_third_of_what_was_published(name: str) 
     assert 1 / 1.33 < found / published < 1.33
 
 
-@pytest.mark.parametrize("name", OURS)
+@for_each("name", OURS)
 def test_an_update_is_estimated_within_a_third_of_what_we_measured(name: str) -> None:
     shape, length, trained, measured = OURS[name]
     hardware = profile(num_processes=1, learner="torch", zero_stage=0, micro_batch_tokens=length, importance_cap=None)

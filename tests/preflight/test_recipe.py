@@ -13,6 +13,7 @@ from rlx.plan.recipe import check_recipe
 from rlx.settings.compose import build_run, compose
 from rlx.settings.folders import read_option, shipped_options
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 
 def check(*words: str) -> None:
@@ -34,8 +35,8 @@ def test_a_large_models_folder_under_a_small_models_recipe_is_refused(large: Pat
     check(f"model.path={large}", "model/recipe=7b")
 
 
-@pytest.mark.parametrize(
-    ("words", "remedies"),
+@for_each(
+    "words, remedies",
     [
         (["model.path=Qwen/Qwen2.5-7B"], ["model=qwen2_5_7b"]),
         (["model=qwen2_5_0_5b", "model.path=Qwen/Qwen2.5-72B-Instruct"], ["model=qwen2_5_72b_instruct"]),
@@ -53,7 +54,7 @@ def test_a_recipe_near_enough_may_be_chosen() -> None:
     check("model.path=nobody/nothing", "model/recipe=3b")
 
 
-@pytest.mark.parametrize("option", shipped_options("model"))
+@for_each("option", shipped_options("model"))
 def test_every_shipped_model_has_the_recipe_of_its_size(option: str) -> None:
     run = build_run(compose([f"model={option}"]), Path())
     check_recipe(Prospect(run=run))

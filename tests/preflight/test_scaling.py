@@ -204,7 +204,7 @@ def test_what_is_measured_before_an_update_is_measured_once_whatever_the_epochs(
         assert sent[1] == pytest.approx(2 * sent[0])
 
 
-@pytest.mark.parametrize(("stage", "expected"), [(0, 2 * 264), (1, 3 * 264), (2, 4 * 264), (3, 9 * 264)])
+@for_each("stage, expected", [(0, 2 * 264), (1, 3 * 264), (2, 4 * 264), (3, 9 * 264)])
 def test_messages_of_each_zero_stage(stage: int, expected: int) -> None:
     """66 float32 parameters on two processes, three micro-batches each."""
     load = replace(LOAD, episodes=5, observed=0, prompt=8)

@@ -12,9 +12,10 @@ import pytest
 from rlx.plan.tasks import check_data
 from rlx.run.curriculum import TaskError
 from rlx.types import Task, Text
+from tests.loops import for_each
 
 
-@pytest.mark.parametrize("value", [datetime.date(2024, 2, 29), float("nan"), {1, 2}, b"bytes"])
+@for_each("value", [datetime.date(2024, 2, 29), float("nan"), {1, 2}, b"bytes"])
 def test_data_that_are_no_json_are_refused_with_the_task(value: Any) -> None:
     with pytest.raises(TaskError) as error:
         check_data(Task(id="days-1", prompt=(Text("?"),), data={"from": value}))

@@ -4,6 +4,7 @@ import pytest
 
 from rlx.protocol.automaton import Actions, Automaton, State, spell_out, union
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 ACTIONS = Actions(first=100, names=("count", "go left", "stop"), descriptions=((7,), (8, 9, 10), (11, 12)))
 
@@ -20,8 +21,8 @@ def test_an_action_is_read_as_the_first_token_of_its_description():
     assert [ACTIONS.read(i) for i in (0, 99, 100, 101, 102)] == [0, 99, 7, 8, 11]
 
 
-@pytest.mark.parametrize(
-    ("names", "descriptions", "mistakes"),
+@for_each(
+    "names, descriptions, mistakes",
     [
         (("a", "a"), ((1,), (2,)), ("one name",)),
         (("a", "b"), ((1,),), ("2 names", "1 descriptions")),

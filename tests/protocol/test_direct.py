@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -134,8 +133,8 @@ WALKS = (
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "action"),
+@for_each(
+    "text, action",
     [
         ("turn left", Action(kind="act", name="turn_left", text="")),
         (" Turn  Left\n", Action(kind="act", name="turn_left", text="")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 
 import pytest
 from hypothesis import example, given
@@ -67,8 +68,7 @@ def test_the_text_after_the_last_label_is_an_action(dialect: FinalAnswer, text: 
     assert dialect.parse(f"{'word ' * 10_000}{text}".removeprefix("word <think>"), "eos") == action
 
 
-@pytest.mark.parametrize("text", INVALID)
-@pytest.mark.parametrize("dialect", [FORM, PAPER], ids=["lines", "paper"])
+@for_each("text, dialect", product(INVALID, [FORM, PAPER]))
 def test_any_other_turn_is_invalid_and_says_what_is_wanted(dialect: FinalAnswer, text: str) -> None:
     assert dialect.parse(text, "stop") == Action(kind="invalid", text=ASK)
 

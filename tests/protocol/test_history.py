@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from rlx.protocol.tags import Tags
 from rlx.rollout.speech import Speech
 from rlx.types import Action, Completion, Stop, Task, Text, Turn, Verb
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "contexts.md").read_text(encoding="utf-8")
 SHOWN = dict(re.findall(r"^```text view=(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
@@ -65,8 +67,8 @@ TURNS = (("25\n", "higher than 25"), ("40\n", "lower than 40"))
 SUMMING = Direct(summarise_at=90, summary_tokens=60)
 
 
-@pytest.mark.parametrize(
-    ("view", "dialect"),
+@for_each(
+    "view, dialect",
     [
         ("last", Direct(window=0)),
         ("observations", Direct(agent_turns=False)),
@@ -121,8 +123,8 @@ def test_what_follows_a_summary_is_remembered_until_the_next() -> None:
     assert context(SUMMING, past) == f"{TASK.prompt[0].text}\nSo far: 30 to 35\nlower\n"
 
 
-@pytest.mark.parametrize(
-    ("words", "stop", "heard", "goes_on"),
+@for_each(
+    "words, stop, heard, goes_on",
     [
         ("\n", "stop", "", "So far: \nlower than 40\n"),
         ("", "eos", "", "So far: \nlower than 40\n"),
@@ -199,8 +201,9 @@ def test_what_a_window_forgets_is_not_looked_at(window: int) -> None:
     assert past.seen == set(range(50 - window - 1, 50))
 
 
-@pytest.mark.parametrize("dialect", [Answer(), Boxed(), Boxed(window=0), Direct(summarise_at=9), Tags()])
-@pytest.mark.parametrize("opening", [(), OPENING])
+@for_each(
+    "dialect, opening", product([Answer(), Boxed(), Boxed(window=0), Direct(summarise_at=9), Tags()], [(), OPENING])
+)
 def test_a_first_context_is_told_at_once_as_it_is_in_pieces(dialect: Any, opening: tuple[Text, ...]) -> None:
     assert isinstance(dialect, History)
     assert dialect.begin(TASK, opening) == first_prompt(dialect, TASK, opening)

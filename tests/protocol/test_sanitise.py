@@ -27,6 +27,7 @@ from rlx.runs.codec import from_json, to_json
 from rlx.settings.folders import read_option
 from rlx.types import Action, Completion, Fork, Group, Start, Step, Stop, Task, Text, Trajectory, Turn, Verb
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 ACTIONS = """\
 - turn left
@@ -89,8 +90,8 @@ def messages(dialect: Any, past: Sequence[Turn], opening: tuple[Text, ...] = OPE
     return [(one["role"], one["content"]) for one in messages_of(dialect.context(TASK, opening, past), said)]
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
+@for_each(
+    "name, expected",
     [
         ("babyai_direct", DIRECT),
         ("babyai_reasoning", REASONING),

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -112,7 +111,7 @@ def test_written_form_is_the_papers() -> None:
     assert TAGS.write(Move(thought="Yes.", action=answer("1"))) == "<think>\nYes.\n</think>\n<answer>1</answer>"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "action", [call("</python>"), answer("<think>"), invalid("why"), Action(kind="call", name="search", text="x")]
 )
 def test_what_tags_cannot_say_is_not_written(action: Action) -> None:

@@ -16,6 +16,7 @@ from rlx.protocol.history import History
 from rlx.rollout.speech import Speech
 from rlx.types import Action, Completion, Stop, Task, Text, Turn, Verb
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "contexts.md").read_text(encoding="utf-8")
 SHOWN = dict(re.findall(r"^```text view=(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
@@ -103,8 +104,8 @@ def test_a_program_is_asked_for_in_gems_words() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("dialect", "seen"),
+@for_each(
+    "dialect, seen",
     [
         (Boxed(prompt_template="plain", window=0), "\nlower than 40\n"),
         (Direct(prompt_template="plain", window=0), "lower than 40\n"),

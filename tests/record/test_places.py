@@ -12,6 +12,7 @@ from rlx.runs.folder import FolderError, open_folder, refuse_place
 from rlx.runs.lock import STALE, HeldError, hold, read_holder
 from rlx.settings.compose import ConfigError, compose, launch
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "trajectories", ".git"])
@@ -58,7 +59,7 @@ def test_places_that_can_be_no_folder_are_mistakes(tmp_path: Path, monkeypatch: 
         refuse_place(tmp_path / "run")
 
 
-@pytest.mark.parametrize("word", ["hydra.run.dir=", "--config-name=x", "--config-path=/tmp", "--experimental-rerun=x"])
+@for_each("word", ["hydra.run.dir=", "--config-name=x", "--config-path=/tmp", "--experimental-rerun=x"])
 def test_a_plan_refuses_the_words_that_training_refuses(word: str) -> None:
     for command in (lambda: compose([word]), lambda: launch([word], lambda run: None)):
         with raises_naming(ConfigError, word.partition("=")[0]):

@@ -19,6 +19,7 @@ from rlx.runs.track import (
     truncate_metrics,
 )
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -87,9 +88,7 @@ def test_step_is_not_a_metric(tmp_path: Path) -> None:
         append_metrics(tmp_path / "m", 1, {"step": 1.0})
 
 
-@pytest.mark.parametrize(
-    "bad", [{"timeout": 0}, {"timeout": math.nan}, {"timeout": 1e9}, {"episodes": -1}, {"episodes": 10**9}]
-)
+@for_each("bad", [{"timeout": 0}, {"timeout": math.nan}, {"timeout": 1e9}, {"episodes": -1}, {"episodes": 10**9}])
 def test_a_wrong_setting_is_refused(bad: dict[str, Any]) -> None:
     with raises_naming(ValueError, f"{next(iter(bad))}="):
         Track(**bad)

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from rlx.tool.retrieval.protocol import (
     write_hits,
     write_pages,
 )
+from tests.loops import for_each
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 PAGES = st.builds(Page, TEXT, TEXT.filter(lambda title: "\n" not in title), TEXT, TEXT)
@@ -67,7 +67,7 @@ def test_halves_of_letters_of_a_page_can_be_sent() -> None:
     assert (hit.page.title, hit.page.text) == ("?", "a?")
 
 
-@pytest.mark.parametrize("score", [True, "2", None, [1]])
+@for_each("score", [True, "2", None, [1]])
 def test_a_score_that_is_no_number_is_0(score: Any) -> None:
     ((hit,),) = read_hits({"result": [[{"document": {"contents": "x"}, "score": score}]]}, 1)
     assert hit.score == 0.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from rlx.algo.entry import Entry
@@ -12,6 +14,7 @@ from rlx.protocol.tags import Tags
 from rlx.rollout.speech import Speech, speech_of
 from rlx.tool.calculator import Calculator
 from rlx.types import Action, Completion, Task, Trajectory, Turn
+from tests.loops import for_each
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["strict", "reasoning"])
@@ -86,8 +89,7 @@ def test_the_description_of_a_tag_is_all_of_it(speech: Speech) -> None:
 PIECES = ("<think>", "I add 44", " < 45.", "\n", "</think>", "\n<", "<", "python", ">\n", "<python>\n", "44 + 35", "</")
 
 
-@pytest.mark.parametrize("tag", [("<", "python", ">\n"), ("<python>\n",), ("\n<", "python", ">\n")])
-@pytest.mark.parametrize("reasoning", [False, True])
+@for_each("tag, reasoning", product([("<", "python", ">\n"), ("<python>\n",), ("\n<", "python", ">\n")], [False, True]))
 def test_an_episode_s_own_entry_is_found_by_its_text_whatever_its_tokens(tag: tuple[str, ...], reasoning: bool) -> None:
     said = ("I add 44", " < 45.", *tag, "44 + 35", "</", "python", ">\n")
     own = Speech(

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from rlx.algo.parts import Sampler
 from rlx.algo.samplers import independent
 from rlx.rollout.waves import count_turns, num_dropped, sample_turns
 from rlx.types import Action, Completion, Group, Task, Trajectory, Turn
+from tests.loops import for_each
 
 DONE = Completion(token_ids=(1,), logprobs=(-1.0,), stop="stop")
 TURN = Turn(prompt_ids=(1,), completion=DONE, action=Action(kind="answer", text=""))
@@ -89,7 +89,7 @@ def test_the_number_is_reached_by_the_last_task_alone(lengths: list[int], sample
     assert num_dropped(groups, len(lengths), num_turns) == sum(player.waves) - len(groups)
 
 
-@pytest.mark.parametrize("name", ["reinforce", "rebn", "ppo", "a2c"])
+@for_each("name", ["reinforce", "rebn", "ppo", "a2c"])
 def test_turn_level_algorithms_count_a_step_in_turns(name: str) -> None:
     from pathlib import Path
 

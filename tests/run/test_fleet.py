@@ -25,6 +25,7 @@ from rlx.run.trainee import Policy, Trainee, build_policy, build_trainee
 from rlx.settings.compose import build_run, compose
 from rlx.types import Group
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 Build = Callable[..., Any]
 WORDS = ("hardware=cpu_async", "hardware.num_servers=2", "algo.num_samples=4")
@@ -34,8 +35,8 @@ def hardware(**fields: Any) -> Hardware:
     return Hardware(**{"learner": "deepspeed", "num_servers": 1} | fields)
 
 
-@pytest.mark.parametrize(
-    ("fields", "size", "players", "servers", "devices"),
+@for_each(
+    "fields, size, players, servers, devices",
     [
         ({"num_servers": 3}, 1, [0], [[0, 1, 2]], [[1], [2], [3]]),
         ({"num_processes": 4, "num_servers": 4}, 4, [0, 1, 2, 3], [[0], [1], [2], [3]], [[4], [5], [6], [7]]),

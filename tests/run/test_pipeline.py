@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlx.run.pipeline import AbandonedError, Pipeline
+from tests.loops import for_each
 
 
 class Learner:
@@ -46,7 +47,7 @@ def run(first: int, last: int, staleness: int, kept: Mapping | None = None, unti
         pipeline.close()
 
 
-@pytest.mark.parametrize("staleness", [0, 1, 2, 9])
+@for_each("staleness", [0, 1, 2, 9])
 def test_rollouts_lag_by_the_staleness_and_no_more(staleness: int) -> None:
     took, ahead = run(0, 6, staleness)
     assert took == [(step, step - min(step, staleness)) for step in range(6)]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rlx.runs.slurm import Record, SlurmError, call, find_job, read_jobs
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 WAITING = (
     "JobId=12 ArrayJobId=12 ArrayTaskId=2-3%2 JobName=rlx UserId=root(0) JobState=PENDING Reason=Resources "
@@ -29,12 +28,12 @@ def test_each_task_of_an_array_has_its_record() -> None:
     assert not found["14"].is_preempted
 
 
-@pytest.mark.parametrize("state", ["COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"])
+@for_each("state", ["COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"])
 def test_a_job_that_is_over_is_known_without_accounting(state: str) -> None:
     assert read_jobs(f"JobId=1 JobState={state} Reason=None")["1"].is_over
 
 
-@pytest.mark.parametrize("text", ["", "garbage", "JobId=1", "JobId=1 ArrayJobId=1 ArrayTaskId=x-y JobState=RUNNING"])
+@for_each("text", ["", "garbage", "JobId=1", "JobId=1 ArrayJobId=1 ArrayTaskId=x-y JobState=RUNNING"])
 def test_what_is_no_job_is_no_record(text: str) -> None:
     assert read_jobs(text) == {}
 

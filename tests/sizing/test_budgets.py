@@ -19,6 +19,7 @@ from rlx.hardware.sizing.update_sizes import KEYS
 from rlx.model.load import Lora
 from rlx.model.shape import Shape, read_shape
 from rlx.settings.folders import read_option
+from tests.loops import for_each
 
 SMALL = Shape(
     width=2, layers=1, heads=1, key_heads=1, head_size=2, feed_forward=3, vocabulary=5, tied=False, biased=True
@@ -38,8 +39,8 @@ def state(demand: Demand = DEMAND, **fields: Any) -> dict[str, int]:
 FP32 = {"learner_dtype": "float32"}
 
 
-@pytest.mark.parametrize(
-    ("stage", "weights", "gradients", "optimizer"),
+@for_each(
+    "stage, weights, gradients, optimizer",
     [(0, 264, 264, 8 * 66), (1, 264, 264, 12 * 66 // 2), (2, 264, 132, 396), (3, 132, 132, 396)],
 )
 def test_each_zero_stage_shares_out_one_thing_more(stage: int, weights: int, gradients: int, optimizer: int) -> None:
@@ -65,8 +66,8 @@ def bucket_of(stage: int, num_trained: int = 66) -> dict[str, int]:
     return {"gradient bucket": 4 * num_trained} if stage == 3 else {}
 
 
-@pytest.mark.parametrize(
-    ("stage", "weights", "gradients", "optimizer"),
+@for_each(
+    "stage, weights, gradients, optimizer",
     [(0, 132, 132, 396), (1, 132, 132, 396), (2, 132, 132, 396), (3, 66, 132, 396)],
 )
 def test_bfloat16_halves_weights_and_runs_at_stage_2_at_least(

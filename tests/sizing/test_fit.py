@@ -103,8 +103,8 @@ def test_profiles_fit_the_models_they_are_for(profile: str, model: str) -> None:
     check_fit(run_of(*words, *profile.split()[1:]))
 
 
-@pytest.mark.parametrize(
-    ("words", "needs"),
+@for_each(
+    "words, needs",
     [(["algo=grpo"], False), (["algo=grpo", "algo.loss.kl=0.1"], True), (["algo=ipo"], True), (["algo=sft"], False)],
 )
 def test_a_reference_is_counted_where_the_algorithm_needs_one(words: list[str], needs: bool) -> None:
@@ -179,8 +179,8 @@ def test_adapters_are_no_remedy_where_adapters_are_trained() -> None:
         assert "model/lora" not in remedy(cuda(learner="deepspeed"), name, adapted=True)
 
 
-@pytest.mark.parametrize(
-    ("profile", "words"),
+@for_each(
+    "profile, words",
     [
         ("h100x1", ("model=qwen2_5_3b",)),
         ("h100x1", ("model=qwen2_5_14b", "+model/lora=r32", "hardware.engine_memory=0.45")),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -73,9 +72,7 @@ def test_values_of_calls_are_asked_of_a_program_run_afresh() -> None:
     assert results == ["[1]", "['a']", "True"]
 
 
-@pytest.mark.parametrize(
-    "code", ["if False: \\", "def f(x): return 3 \\", "f = 3 #", "x = (", "import sys\nsys.exit()"]
-)
+@for_each("code", ["if False: \\", "def f(x): return 3 \\", "f = 3 #", "x = (", "import sys\nsys.exit()"])
 def test_no_end_of_a_program_swallows_the_call(code: str) -> None:
     [result] = run_calls(TOOL, code, ["repr(g(2))"])
     assert result.failed

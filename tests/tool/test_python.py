@@ -223,7 +223,7 @@ def test_first_calls_of_several_threads_start_one_pool() -> None:
     assert first is again
 
 
-@pytest.mark.parametrize("key", ["seconds", "memory_mb", "depth", "max_characters", "processes"])
+@for_each("key", ["seconds", "memory_mb", "depth", "max_characters", "processes"])
 def test_limits_must_be_positive(key: str) -> None:
     with raises_naming(ValueError, f"{key}=0"):
         Python(**{key: 0})

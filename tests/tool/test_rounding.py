@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 import struct
 
-import pytest
-
 from rlx.tool.program import run_calls, run_programs
 from rlx.tool.python import Python
 from rlx.tool.tool import Result
@@ -68,7 +66,7 @@ def test_round_is_as_it_is_in_python(code: str, output: str) -> None:
     assert PYTHON.run(code) == Result(output=output)
 
 
-@pytest.mark.parametrize("code", ["round('a')", "round(2.5, 'a')", "round(2.5, 1.0)", "round()"])
+@for_each("code", ["round('a')", "round(2.5, 'a')", "round(2.5, 1.0)", "round()"])
 def test_what_cannot_be_rounded_is_a_type_error(code: str) -> None:
     told = PYTHON.run(code)
     assert (told.output.partition(":")[0], told.failed) == ("TypeError", True)

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import ast
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.tool.snippet import SHOW, TOKENS, printing
+from tests.loops import for_each
 
 STATEMENTS = [
     "x = 1",
@@ -58,12 +58,12 @@ def test_a_statement_at_the_end_stays_as_it_is(before: list[str], last: str) -> 
     assert made_of(code) == ast.dump(ast.parse(code))
 
 
-@pytest.mark.parametrize("code", ["", "# only a note", ";", "a) + (b", ")("])
+@for_each("code", ["", "# only a note", ";", "a) + (b", ")("])
 def test_nothing_is_made_of_code_that_ends_in_no_statement(code: str) -> None:
     assert list(printing(code)) == []
 
 
-@pytest.mark.parametrize("quote", ["'", '"', "'''", '"""'])
+@for_each("quote", ["'", '"', "'''", '"""'])
 def test_a_string_that_nothing_closes_is_looked_through_once(quote: str) -> None:
     code = quote + rf"\{quote[0]}" * 100
     assert [token[0] for token in TOKENS.finditer(code)] == [code]

@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, product
 from random import Random
 from typing import Any
 
@@ -149,8 +149,7 @@ def test_a_room_is_seen_from_where_the_agent_stands(turns: list[Action], text: s
     assert lines(seen[-1]) == [line.strip() for line in text.strip().splitlines()]
 
 
-@pytest.mark.parametrize("x", range(1, 7))
-@pytest.mark.parametrize("y", range(1, 7))
+@for_each("x, y", product(range(1, 7), range(1, 7)))
 def test_the_walls_of_an_empty_room_are_as_far_as_they_are(x: int, y: int) -> None:
     """Walls ahead are seen at any distance in a room, those aside up to three steps."""
     to_right, to_bottom, to_left, to_top = 7 - x, 7 - y, x, y
@@ -331,8 +330,7 @@ def test_a_room_has_the_things_of_its_mission_and_distractors(
             assert grid.Room(layout_of(task.data)).level.check_objs_reachable(raise_exc=False)
 
 
-@pytest.mark.parametrize("num_distractors", [0, 3, 5])
-@pytest.mark.parametrize("level", ["GoTo", "PickUp"])
+@for_each("num_distractors, level", product([0, 3, 5], ["GoTo", "PickUp"]))
 def test_the_expert_fulfils_fifty_missions(level: str, num_distractors: int) -> None:
     env = BabyAI(level=level, num_distractors=num_distractors)
     for seed, task in enumerate(env.tasks("train", 0)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from rlx.env.babyai.text import describe, find
@@ -111,8 +113,7 @@ def test_each_thing_is_described_at_each_cell(thing: str, row: int, column: int)
     assert describe(view_with(thing, column, row)) == [f"You see {NAMES[thing]} {PLACES[row][column]}"]
 
 
-@pytest.mark.parametrize("thing", NAMES)
-@pytest.mark.parametrize("column", [4, 5, 6])
+@for_each("thing, column", product(NAMES, [4, 5, 6]))
 def test_each_thing_is_described_on_the_right(thing: str, column: int) -> None:
     assert describe(view_with(thing, column, 6)) == [f"You see {NAMES[thing]} {PLACES[6][column]}"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 from random import Random
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,26 +26,30 @@ def is_right(text: str) -> bool:
     return CalcCountdown().start(task).step(Action(kind="answer", text=text)).success is True
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    "said",
-    [
-        "44+19+35",
-        "(44 + 35) + 19",
-        "98 = 44+19+35",
-        "44+19+35 = 98",
-        "44+19+35 = 98.000",
-        "44 + 19 + 35 = 63 + 35 = 98",
-    ],
+@for_each(
+    "form, said",
+    product(
+        FORMS,
+        [
+            "44+19+35",
+            "(44 + 35) + 19",
+            "98 = 44+19+35",
+            "44+19+35 = 98",
+            "44+19+35 = 98.000",
+            "44 + 19 + 35 = 63 + 35 = 98",
+        ],
+    ),
 )
 def test_an_answer_is_read_in_each_form_and_as_either_side_of_an_equation(form: str, said: str) -> None:
     assert is_right(form.format(said))
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    "said",
-    ["44+19+35 = 12", "44+19+35=99=98", "12 = 44+19+35", "44+19", "44-19+35", "98", "98 = 98", "44+19+35+0 = 98"],
+@for_each(
+    "form, said",
+    product(
+        FORMS,
+        ["44+19+35 = 12", "44+19+35=99=98", "12 = 44+19+35", "44+19", "44-19+35", "98", "98 = 98", "44+19+35+0 = 98"],
+    ),
 )
 def test_a_wrong_side_or_a_wrong_expression_is_wrong_in_each_form(form: str, said: str) -> None:
     assert not is_right(form.format(said))

@@ -7,13 +7,13 @@ from collections import Counter
 from fractions import Fraction
 from random import Random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.env.calc.expressions import BOUND, Draw, hear, speak, value_of
 from rlx.tool.calculator import Calculator
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 DRAWS = st.builds(Draw, digits=st.integers(1, 6), parentheses=st.floats(0.0, 1.0), places=st.integers(0, 3))
 
@@ -57,8 +57,8 @@ def test_division_stays_though_most_of_it_would_leave_a_rest() -> None:
     assert sum("/" in text for text in texts) > 60
 
 
-@pytest.mark.parametrize(
-    ("keys", "place"),
+@for_each(
+    "keys, place",
     [
         ({"digits": 0}, "digits=0"),
         ({"digits": 7}, "digits=7"),

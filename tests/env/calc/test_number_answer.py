@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,8 +24,7 @@ def is_right(env: NumberQuestions, answer: str, text: str) -> bool:
     return env.start(task).step(Action(kind="answer", text=text)).success is True
 
 
-@pytest.mark.parametrize("env", [Arithmetic(), Count(), Modulo(), GSM8KStar()], ids=lambda env: type(env).__name__)
-@pytest.mark.parametrize("form", FORMS)
+@for_each("env, form", product([Arithmetic(), Count(), Modulo(), GSM8KStar()], FORMS))
 def test_an_integer_is_read_in_each_form_of_an_answer(env: NumberQuestions, form: str) -> None:
     assert is_right(env, "1683891", form.format("1683891"))
     assert is_right(env, "1683891", form.format("1,683,891"))
@@ -33,8 +32,9 @@ def test_an_integer_is_read_in_each_form_of_an_answer(env: NumberQuestions, form
     assert not is_right(env, "1683892", form.format("1683891"))
 
 
-@pytest.mark.parametrize("form", [form for form in FORMS if form != "1) {}"])
-@pytest.mark.parametrize("sign", ["-", "\u2212", "\u2013", "minus ", "negative "])
+@for_each(
+    "form, sign", product([form for form in FORMS if form != "1) {}"], ["-", "\u2212", "\u2013", "minus ", "negative "])
+)
 def test_a_sign_counts_in_each_form(form: str, sign: str) -> None:
     assert number_in(form.format(f"{sign}98.5")) == Fraction(-197, 2)
 

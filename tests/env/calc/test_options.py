@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from dataclasses import replace
 from functools import cache
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 import pytest
@@ -27,6 +27,7 @@ from rlx.protocol.tags import Tags
 from rlx.types import Action, Move, Step, Task
 from tests.env.questions.test_questions import CALC, HOSTILE, make, some
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 JOINT = ("calc_bench", "calc_bench_small")
 
@@ -36,8 +37,10 @@ def test_there_are_the_papers_tasks_and_the_releases() -> None:
     assert {"arithmetic", "countdown", "count", "gsm8k", "modulo", "repeat", "sudoku"} <= plain
 
 
-@pytest.mark.parametrize("name", [name for name in CALC if name not in ("calc/repeat", "calc/sudoku")])
-@pytest.mark.parametrize("protocol", [Tags(), ExpA(stops=("\n",))], ids=["tags", "expa"])
+@for_each(
+    "name, protocol",
+    product([name for name in CALC if name not in ("calc/repeat", "calc/sudoku")], [Tags(), ExpA(stops=("\n",))]),
+)
 def test_an_expert_that_does_anything_calls_and_answers_and_is_right_only_by_chance(name: str, protocol: Any) -> None:
     env = replace(make(name), expert="any")
     dialect = dialect_of(env, protocol)
@@ -64,8 +67,8 @@ def test_what_nothing_could_answer_by_chance_has_no_such_expert(kind: Any) -> No
         kind(any_known=1.1)
 
 
-@pytest.mark.parametrize(
-    ("name", "train", "test"),
+@for_each(
+    "name, train, test",
     [
         *(("arithmetic", 1000, 2000), ("countdown", 20000, 2000), ("count", 1000, 2000), ("gsm8k", 5317, 579)),
         *(("modulo", 2000, 2000), ("repeat", 1000, 2000), ("sudoku", 400, 200)),
@@ -103,8 +106,7 @@ def automaton_of(dialect: ExpA) -> Any:
     return spell_out(dialect.draw(actions, encode))
 
 
-@pytest.mark.parametrize("name", CALC)
-@pytest.mark.parametrize("protocol", [Boxed(), Tags(), ExpA(stops=("\n",))], ids=["boxed", "tags", "expa"])
+@for_each("name, protocol", product(CALC, [Boxed(), Tags(), ExpA(stops=("\n",))]))
 def test_a_task_is_json_and_its_expert_is_right_with_the_calculator(name: str, protocol: Any) -> None:
     env = make(name)
     assert env.pace == "inline"
@@ -119,7 +121,7 @@ def test_a_task_is_json_and_its_expert_is_right_with_the_calculator(name: str, p
         assert len(steps) <= env.max_rounds + 1
 
 
-@pytest.mark.parametrize("name", CALC)
+@for_each("name", CALC)
 def test_without_the_calculator_the_expert_answers_at_once(name: str) -> None:
     env = replace(make(name), calculator=None)
     assert env.tools == ()
@@ -147,7 +149,7 @@ def test_whatever_is_answered_is_judged_and_the_same_each_time(name: str, data: 
     assert step.done or len(step.observation[0].text) < 300
 
 
-@pytest.mark.parametrize("name", CALC)
+@for_each("name", CALC)
 def test_what_an_answer_says_last_counts_whatever_words_follow(name: str) -> None:
     env, task = make(name), some(name, "train")[0]
 

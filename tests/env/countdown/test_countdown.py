@@ -44,7 +44,7 @@ def draw(env: Countdown, num: int, seed: int = 0) -> list[Task]:
 # Tasks.
 
 
-@pytest.mark.parametrize("env", [ENV, HARD, FOUR_DIGITS, Countdown(numbers=(5,), high=9)])
+@for_each("env", [ENV, HARD, FOUR_DIGITS, Countdown(numbers=(5,), high=9)])
 def test_problems_are_solvable_and_in_range(env: Countdown) -> None:
     for task in draw(env, 60):
         numbers, target = task.data["numbers"], task.data["target"]
@@ -309,7 +309,7 @@ def test_replay_gives_the_same_steps() -> None:
 # Demonstrations.
 
 
-@pytest.mark.parametrize("env", [ENV, HARD, FOUR_DIGITS, Countdown(numbers=(2,), target_low=1, high=9)])
+@for_each("env", [ENV, HARD, FOUR_DIGITS, Countdown(numbers=(2,), target_low=1, high=9)])
 def test_demonstrations_succeed_and_say_what_the_tool_shows(env: Countdown) -> None:
     for task in draw(env, 60):
         moves = list(env.demonstrate(task, 3, ("python",)))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rlx.env.countdown.expression import verify
 from rlx.env.countdown.solver import solutions, solve, values
+from tests.loops import for_each
 
 
 def search(numbers: list[Fraction]) -> set[Fraction]:
@@ -35,9 +36,7 @@ def test_solver_finds_all_that_brute_force_does(numbers: list[int]) -> None:
         assert found is None or verify(found, numbers, target)
 
 
-@pytest.mark.parametrize(
-    ("numbers", "target"), [([44, 19, 35], 98), ([3, 3, 8, 8], 24), ([1, 3, 4, 6], 24), ([5], 5), ([0, 7], 0)]
-)
+@for_each("numbers, target", [([44, 19, 35], 98), ([3, 3, 8, 8], 24), ([1, 3, 4, 6], 24), ([5], 5), ([0, 7], 0)])
 def test_known_problems_are_solved(numbers: list[int], target: int) -> None:
     found = solve(numbers, target)
     assert found is not None

@@ -29,6 +29,7 @@ from rlx.tool.contain.process import ChildError, LateError
 from rlx.training import train
 from rlx.types import Action, Step, Task, Text
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 PACKAGE = """
 import os, random, sys, time
@@ -342,9 +343,7 @@ def test_what_cannot_be_played_is_refused_in_one_line(
         replace(env, **settings).tasks("train", 0)
 
 
-@pytest.mark.parametrize(
-    "settings", [{"seconds": 0}, {"num_test": 0}, {"form": "boxed"}, {"max_rounds": -1}, {"num_tasks": 500}]
-)
+@for_each("settings", [{"seconds": 0}, {"num_test": 0}, {"form": "boxed"}, {"max_rounds": -1}, {"num_tasks": 500}])
 def test_values_that_cannot_be_are_refused(settings: dict[str, Any]) -> None:
     with raises_naming(ValueError, "{}={}".format(*next(iter(settings.items())))):
         Foreign(**{**SETTINGS, **settings})

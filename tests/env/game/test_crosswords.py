@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from itertools import islice
 
-import pytest
-
 from rlx.env.game.crossing import Laid, letters_on
 from rlx.env.game.crosswords import Crosswords, describe
 from rlx.env.game.words import LONGEST, SHORTEST, every_clue
 from rlx.types import Action, Step
+from tests.loops import for_each
 
 ENV = Crosswords(num_words=3, max_turns=30)
 HARD = Crosswords(num_words=3, shortest=6, longest=8, max_turns=40)
@@ -52,9 +51,7 @@ def test_a_game_by_hand() -> None:
     assert (last.reward, last.success) == (0.2, True)
 
 
-@pytest.mark.parametrize(
-    "env", [ENV, HARD, Crosswords(num_words=3, max_turns=20, random=True), Crosswords(num_words=9)]
-)
+@for_each("env", [ENV, HARD, Crosswords(num_words=3, max_turns=20, random=True), Crosswords(num_words=9)])
 def test_a_puzzle_has_so_many_words_their_clues_and_a_turn_for_each_letter(env: Crosswords) -> None:
     for task in islice(env.tasks("train", 0), 30):
         words = [Laid(*word) for word in task.data["words"]]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from itertools import islice
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.env.game.mastermind import Code, Mastermind, describe, guess, pegs
+from tests.loops import for_each
 
 ENV = Mastermind(highest=8, max_turns=30)
 TASK = describe((3, 1, 4, 2), 8, False, 30)
@@ -17,8 +17,8 @@ DIGIT = st.integers(1, 6)
 CODES = st.tuples(DIGIT, DIGIT, DIGIT, DIGIT)
 
 
-@pytest.mark.parametrize(
-    ("code", "guessed", "answer"),
+@for_each(
+    "code, guessed, answer",
     [
         ((3, 1, 4, 2), (3, 1, 4, 2), (4, 0)),
         ((3, 1, 4, 2), (1, 3, 2, 4), (0, 4)),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import chain, islice, product
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.env.game.tower_of_hanoi import HanoiEpisode, TowerOfHanoi, describe, move
 from rlx.types import Action, Text
+from tests.loops import for_each
 
 ENV = TowerOfHanoi()
 
@@ -37,7 +37,7 @@ def distances(num_disks: int) -> dict[str, int]:
     return far
 
 
-@pytest.mark.parametrize("num_disks", [1, 2, 3, 4])
+@for_each("num_disks", [1, 2, 3, 4])
 def test_the_expert_takes_the_shortest_way_from_any_position(num_disks: int) -> None:
     far = distances(num_disks)
     assert far.keys() == set(map("".join, product("ABC", repeat=num_disks)))

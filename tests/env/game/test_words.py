@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rlx.env.game.words import LONGEST, SHORTEST, every_word, letter_counts, letters_of, words_of
+from tests.loops import for_each
 
 
 def test_words_are_of_small_letters_and_each_once() -> None:
@@ -16,8 +15,8 @@ def test_words_are_of_small_letters_and_each_once() -> None:
     assert sum(len(words_of(length)) for length in range(SHORTEST, LONGEST + 1)) == len(words)
 
 
-@pytest.mark.parametrize(
-    ("text", "letters"),
+@for_each(
+    "text, letters",
     [("Crane", "crane"), ("c r a n e", "crane"), (" a\t", "a"), ("", None), ("a1", None), ("é", None), ("ſ", None)],
 )
 def test_text_is_letters_or_nothing(text: str, letters: str | None) -> None:

@@ -14,6 +14,7 @@ from rlx.env.mixed.mixture import Mixture, Portion
 from rlx.environment import CurriculumState
 from rlx.types import Fork, Group, Status, Task, Trajectory
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 
 def group(env: str, *successes: bool, status: Status = "done", fork: Fork | None = None) -> Group:
@@ -93,7 +94,7 @@ def test_a_mixture_has_a_curriculum_only_where_one_is_asked_for() -> None:
     assert curriculum == Curriculum(weights={"a": 2.0}, floor=0.3, decay=0.7)
 
 
-@pytest.mark.parametrize("floor", [0.0, -0.1, 1.1, float("nan")])
+@for_each("floor", [0.0, -0.1, 1.1, float("nan")])
 def test_a_floor_that_is_no_share_is_refused(floor: float) -> None:
     with raises_naming(ValueError, f"curriculum_floor={floor}"):
         Mixture(parts={"a": Portion(env=Countdown())}, curriculum_floor=floor)

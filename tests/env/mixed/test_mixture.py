@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import ClassVar
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from rlx.env.mixed.mixture import Mixture, Portion
 from rlx.environment import Environment
 from rlx.environment.world import part_of, trained_parts
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 ENVS: dict[str, Environment] = {"a": Countdown(num_test=3), "b": GuessTheNumber(), "c": GuessTheNumber(low=7)}
 
@@ -87,8 +87,8 @@ def test_what_is_asked_about_a_task_is_asked_of_its_part() -> None:
         part_of(mix(1.0), second)
 
 
-@pytest.mark.parametrize(
-    ("parts", "place"),
+@for_each(
+    "parts, place",
     [
         ({}, "parts={}"),
         ({"eval": Portion(env=Countdown())}, "parts=eval"),

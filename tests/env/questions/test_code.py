@@ -49,8 +49,8 @@ def test_an_example_is_shown_and_does_not_count_for_the_split() -> None:
         assert seen.setdefault(asked, task.id) == task.id
 
 
-@pytest.mark.parametrize(
-    ("program", "share"),
+@for_each(
+    "program, share",
     [
         ("print(2 * int(input()))", 1.0),
         ("n = int(input())\nprint(2 * n if n > 0 else 1)", 0.75),

@@ -82,9 +82,7 @@ def test_how_often_the_person_is_named_does_not_give_the_answer_away() -> None:
     assert 0.0 < means[True] - means[False] < 1.1  # one fact makes the difference
 
 
-@pytest.mark.parametrize(
-    ("text", "reward"), [("yes", 1.0), (" Yes.", 1.0), ("TRUE", 1.0), ("no", 0.0), ("yes no", 0.0)]
-)
+@for_each("text, reward", [("yes", 1.0), (" Yes.", 1.0), ("TRUE", 1.0), ("no", 0.0), ("yes no", 0.0)])
 def test_yes_may_be_said_as_true(text: str, reward: float) -> None:
     task = next(task for task in tasks(20) if task.data["answer"] == "yes")
     step = Logic().start(task).step(Action(kind="answer", text=text))

@@ -7,7 +7,7 @@ import json
 import re
 from fractions import Fraction
 from importlib.util import find_spec
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -38,8 +38,7 @@ def judge(text: str, *keys: str, **settings: Any) -> Step:
     return Math(**settings).start(task).step(Action(kind="answer", text=text))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("high", [2, 20, 1000])
+@for_each("kind, high", product(KINDS, [2, 20, 1000]))
 def test_steps_are_true_begin_with_what_is_told_and_end_at_the_answer(kind: str, high: int) -> None:
     for seed in range(50):
         problem = KINDS[kind](Random(seed), high)
@@ -77,8 +76,8 @@ def test_kinds_can_be_chosen() -> None:
         Math(kinds=())
 
 
-@pytest.mark.parametrize(
-    ("text", "key", "reward"),
+@for_each(
+    "text, key, reward",
     [
         ("12.50", "12.5", 1.0),
         ("25/2", "12.5", 1.0),

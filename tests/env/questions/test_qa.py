@@ -37,7 +37,7 @@ def split_prompt(task: Task) -> tuple[str, str]:
     return told, asked
 
 
-@pytest.mark.parametrize("hops", [1, 2, 3, 4])
+@for_each("hops", [1, 2, 3, 4])
 def test_the_given_pages_and_no_fewer_give_the_answer(hops: int) -> None:
     for task in islice(QA(hops=(hops,)).tasks("train", 0), 40):
         told, asked = split_prompt(task)
@@ -100,8 +100,8 @@ def test_a_path_meets_nothing_twice(rng: object, length: int) -> None:
     assert len(set(path.met)) == length + 1 == len(path.relations) + 1
 
 
-@pytest.mark.parametrize(
-    ("reward", "text", "paid"),
+@for_each(
+    "reward, text, paid",
     [("f1", "Mivo Lanopi", 1.0), ("f1", "it is Lanopi", 0.5), ("em", "it is Lanopi", 0.0), ("em", "the lanopi!", 1.0)],
 )
 def test_a_family_name_is_enough_and_words_too_many_cost_f1(reward: str, text: str, paid: float) -> None:

@@ -144,7 +144,7 @@ def test_random_tries_are_judged(name: str) -> None:
     assert all(make(name).start(task).step(action).done for action in tries)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@for_each("name", FAMILIES)
 def test_an_answer_that_earns_nothing_has_the_reward_of_wrong_ones(name: str) -> None:
     env = build_env(name, {"reward_wrong": -1.0})
     task = next(env.tasks("train", 0))

@@ -81,8 +81,8 @@ def test_options_are_the_tasks_own() -> None:
     assert {text.count("+") + text.count("-") for text in asked} == {4}
 
 
-@pytest.mark.parametrize(
-    ("keys", "names"),
+@for_each(
+    "keys, names",
     [
         ({"task": "leg_countin"}, ("env.task=leg_countin", "leg_counting")),
         ({"task": "composite"}, ("env.task=composite", "task")),
@@ -171,7 +171,7 @@ def test_no_constant_answer_earns_anything_by_naming_the_key() -> None:
         assert all(score(task, text) == 0.0 for task in tasks(name, 3))
 
 
-@pytest.mark.parametrize("text", ["(44 - 19)*2 + 35", "x**3/3 + C", "-sin(2*x)/2 + exp(x)", "2.5*x**2 + log(x)", "x^2"])
+@for_each("text", ["(44 - 19)*2 + 35", "x**3/3 + C", "-sin(2*x)/2 + exp(x)", "2.5*x**2 + log(x)", "x^2"])
 def test_plain_formulas_are_scored(text: str) -> None:
     assert is_harmless("countdown", text)
 

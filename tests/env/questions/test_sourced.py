@@ -15,6 +15,7 @@ from rlx.env.hub import DataError
 from rlx.env.questions.qa import QA
 from rlx.types import Action
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 ROWS = [
     {"question": f"Who is number {i}?", "answer": [f"Person {i}", str(i)], "told": f"{i} is it."} for i in range(60)
@@ -107,7 +108,7 @@ def test_a_data_set_that_cannot_be_asked_is_told_in_one_line(
             look()
 
 
-@pytest.mark.parametrize("name", ["nowhere", "./no/where", "/no/where", "a/b/c"])
+@for_each("name", ["nowhere", "./no/where", "/no/where", "a/b/c"])
 def test_what_is_neither_here_nor_a_hubs_name_is_refused(name: str) -> None:
     with raises_naming(DataError, f"env.hub={name}", "file"):
         QA(source="hub", hub=name).check_inputs()

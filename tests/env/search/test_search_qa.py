@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +48,18 @@ def shown(step: Step) -> str:
     return "\n".join(part.text for part in step.observation)
 
 
-@pytest.mark.parametrize(
-    "env",
-    [KNOWN, READING, SearchQA(result_characters=1000, max_rounds=12), SearchQA(access=False, result_characters=300)],
+@for_each(
+    "env, hops",
+    product(
+        [
+            KNOWN,
+            READING,
+            SearchQA(result_characters=1000, max_rounds=12),
+            SearchQA(access=False, result_characters=300),
+        ],
+        [1, 2, 3],
+    ),
 )
-@pytest.mark.parametrize("hops", [1, 2, 3])
 def test_the_expert_finds_the_answer_with_the_pages_alone(env: SearchQA, hops: int) -> None:
     env = replace(env, hops=(hops,))
     for task in islice(env.tasks("train", 1), 20):

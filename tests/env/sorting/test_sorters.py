@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import permutations, product
 from math import ceil, factorial, log2
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,10 @@ from rlx.env.sorting.sorters import (
     settle,
 )
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 
-@pytest.mark.parametrize("name", SORTERS)
-@pytest.mark.parametrize("num", [2, 3, 4, 5])
+@for_each("name, num", product(SORTERS, [2, 3, 4, 5]))
 def test_every_order_is_sorted(name: str, num: int) -> None:
     if name == "network of five" and num != 4:
         with raises_naming(ValueError, f"{num} places", 4):
@@ -42,8 +42,8 @@ def test_every_order_is_sorted(name: str, num: int) -> None:
         assert numbers == sorted(numbers)
 
 
-@pytest.mark.parametrize(
-    ("name", "swaps", "comparisons"),
+@for_each(
+    "name, swaps, comparisons",
     [
         ("optimum", 1.917, 4.667),
         ("EARL*", 1.917, 4.833),
@@ -62,7 +62,7 @@ def test_what_the_paper_does_not_say_of_its_table() -> None:
     assert average(SORTERS["Python's sorted"], 4) == pytest.approx((23 / 12, 16 / 3))
 
 
-@pytest.mark.parametrize("num", [2, 3, 4, 5])
+@for_each("num", [2, 3, 4, 5])
 def test_python_itself_makes_as_many_comparisons(num: int) -> None:
     class Counted(int):
         calls = 0
@@ -79,7 +79,7 @@ def test_python_itself_makes_as_many_comparisons(num: int) -> None:
     assert average(SORTERS["Python's sorted"], num)[1] == pytest.approx(total / factorial(num))
 
 
-@pytest.mark.parametrize(("num", "total"), [(2, 2), (3, 16), (4, 112), (5, 832)])
+@for_each("num, total", [(2, 2), (3, 16), (4, 112), (5, 832)])
 def test_the_best_trees_have_the_known_path_lengths(num: int, total: int) -> None:
     """Knuth, The Art of Computer Programming 3, 5.3.1: 16/6, 112/24, 832/120."""
     assert best_comparison(num, (1 << factorial(num)) - 1)[0] == total

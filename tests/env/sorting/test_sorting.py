@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from itertools import islice, pairwise, permutations
+from itertools import islice, pairwise, permutations, product
 from typing import Any
 
 import pytest
@@ -112,7 +112,7 @@ def test_each_comparison_that_is_saved_can_count() -> None:
     assert rewards == pytest.approx([1.0, (1 + (0.8 + 1) / 2) / 2, (1 + (0.6 + 1) / 2) / 2])
 
 
-@pytest.mark.parametrize("name", ["look", "", "Swap", "answer", "compare "])
+@for_each("name", ["look", "", "Swap", "answer", "compare "])
 def test_an_unknown_action_is_refused_and_swaps_nothing(name: str) -> None:
     episode = SORT.start(SORT.describe(SORT.family, [3, 1, 2], ()))
     step = episode.step(Action(kind="act", name=name, text="A B"))
@@ -208,7 +208,7 @@ def test_a_task_without_a_limit_says_none_and_goes_on_until_it_is_answered(famil
     assert moves == [[*wandering.demonstrate(told, seed, ())] for seed in range(20)]
 
 
-@pytest.mark.parametrize(("said", "is_right"), [("B > A", True), ("A B", True), ("B < A", False), ("sorted", False)])
+@for_each("said, is_right", [("B > A", True), ("A B", True), ("B < A", False), ("sorted", False)])
 def test_what_is_sorted_may_have_to_be_said_to_be(said: str, is_right: bool) -> None:
     assert play(SORT, [2, 1], "swap A B", f"answer {said}")[-1].success
     told = replace(SORT, say_order=True)
@@ -291,10 +291,7 @@ def test_no_number_is_told(name: str) -> None:
 # Who plays it.
 
 
-@pytest.mark.parametrize(
-    "protocol", [Tags(), Direct(), Boxed(), ExpA(stops=("\n",))], ids=lambda one: type(one).__name__
-)
-@pytest.mark.parametrize("name", OPTIONS)
+@for_each("protocol, name", product([Tags(), Direct(), Boxed(), ExpA(stops=("\n",))], OPTIONS))
 def test_an_expert_is_right_and_heard_under_every_protocol(name: str, protocol: Any) -> None:
     env = make(name)
     dialect: Any = dialect_of(env, protocol)

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 from transformers import GPT2Config, Qwen2Config
 
 from rlx.rollout.torch.decoder import build_decoder
 from rlx.rollout.torch.runner import CPU_PASS, Runner, split_passes
 from tests.errors import raises_naming
+from tests.loops import for_each
 
 
 def runner_of(model: Any, device: Any = "cpu", dtype: torch.dtype = torch.float32, max_rows: int = 8) -> Runner:
@@ -95,8 +95,8 @@ def test_cache_keeps_rows_while_it_grows_and_sheds(qwen2, kit):
     torch.testing.assert_close(ours[0], hf_logits(qwen2, short)[-1], atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize(
-    ("config", "names"),
+@for_each(
+    "config, names",
     [
         (GPT2Config(n_layer=1, n_embd=8, n_head=2), ["'gpt2'", "llama, qwen2, qwen3"]),
         (Qwen2Config(use_sliding_window=True, max_window_layers=1), ["sliding-window"]),
