@@ -20,6 +20,16 @@ OPENING = re.compile(
 PARTICIPLE = re.compile(r"(?:^|_)(?:told|said|heard|known|found|kept|shown|lent|whole|whom|own)(?:_|$)", re.I)
 """Parts that no name of a function or class has: they do not say what the thing is."""
 
+EMPTY = re.compile(
+    r"^(?:told|said|heard|known|found|kept|shown|lent|whole|whom|own|ones?|held|what|which|who|made|given|seen|asked|taken"
+    r"|meant|due|at|of|until|here|there|every|such|so|things?)(?:_\w+)?$"
+)
+"""Variables and parameters that do not name what they hold."""
+POINTER = re.compile(
+    r"\b(?:that|which|what|as|where|who|whose|whom|ones?|its?|they|them|their|these|those|this)\b", re.I
+)
+"""Words that point at a noun elsewhere. A sentence of which they are more than a quarter is a riddle."""
+
 
 def prose_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield each docstring, of attributes too, with its line; drop indented examples."""
@@ -46,6 +56,15 @@ def names_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.name
 
 
+def variables_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield each parameter and each variable that is set, with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+
+
 def faults_of(text: str) -> Iterator[str]:
     """Yield the faults of one docstring or comment."""
     if opening := OPENING.match(text):
@@ -56,16 +75,28 @@ def faults_of(text: str) -> Iterator[str]:
             yield f"has a sentence of {len(words)} words: {' '.join(words)[:60]}"
 
 
+def riddles_in(text: str) -> Iterator[str]:
+    """Yield the riddles of a docstring."""
+    for sentence in re.split(r"(?<=[.;:])\s", text):
+        num_words, num_pointers = len(sentence.split()), len(POINTER.findall(sentence))
+        if num_pointers >= 3 and num_words < 4 * num_pointers:
+            yield f"has a riddle: {' '.join(sentence.split())[:60]}"
+
+
 def offences(path: Path, source: str) -> list[str]:
     """List what breaks a rule in a file, a line each."""
     if path.suffix == ".py":
         tree = ast.parse(source)
         prose = prose_in(tree)
         names = [(line, name) for line, name in names_in(tree) if PARTICIPLE.search(name)]
+        variables = [(line, name) for line, name in variables_in(tree) if EMPTY.match(name)]
     else:
-        prose, names = comments_in(source), []
+        prose, names, variables = comments_in(source), [], []
     found = [(line, fault) for line, text in prose for fault in faults_of(text)]
+    if path.suffix == ".py":
+        found += [(line, fault) for line, text in prose_in(tree) for fault in riddles_in(text)]
     found += [(line, f"defines {name}: name the thing, not what was done to it") for line, name in names]
+    found += [(line, f"has a variable {name}: name the thing") for line, name in variables]
     return [f"{path}:{line} {fault}" for line, fault in sorted(found)]
 
 
@@ -76,7 +107,7 @@ def test_the_project_is_written_in_plain_english() -> None:
     assert not found, "\n".join(["plain English, by CONTRIBUTING.md:", *found])
 
 
-LONG = "Return" + " one" * 29
+LONG = "Return" + " row" * 29
 EXAMPLE = '"""Return.\n\n    what of how\n"""'
 
 
@@ -92,6 +123,9 @@ EXAMPLE = '"""Return.\n\n    what of how\n"""'
         ("name.py", "def list_kept(): ...", "1 defines list_kept"),
         ("class.py", "class Said: ...", "1 defines Said"),
         ("inner.py", "class C:\n    async def own_part(self): ...", "2 defines own_part"),
+        ("variable.py", "def f(rows):\n    found = rows[0]", "2 has a variable found"),
+        ("parameter.py", "def f(one): ...", "1 has a variable one"),
+        ("riddle.py", '"""Name of what it reads, if it reads from one."""', "1 has a riddle"),
         ("option.yaml", "a: 1\n# which of them\n# is taken\nb: 2\n", "2 begins with 'which'"),
         ("inner.yaml", "a:\n  # how many\n  b: 2\n", "2 begins with 'how'"),
         ("long.yaml", f"# {LONG}\na: 1\n", "1 has a sentence of 30 words"),
