@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from rlx.algo.arpo import outcome_of_leaves
 from rlx.algo.coins import Uncertainty, by_coin
 from rlx.algo.credit import standardise
-from rlx.algo.losses import PLAIN, PolicyLoss, Surrogate, loss_parts, policy_loss
+from rlx.algo.losses import PLAIN, ClipHigh, ClipLow, PolicyLoss, Surrogate, loss_parts, policy_loss
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, PerToken, Space, Tokens
 from rlx.algo.rows import Rows
 from rlx.base.limits import MANY, above, within
@@ -44,8 +44,8 @@ def aepo(
     num_ids: int = 151936,
     uncertainty: Uncertainty = "top10",
     entropy_weight: float = 0.2,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip_low: ClipLow = 0.2,
+    clip_high: ClipHigh = 0.2,
     loss: PolicyLoss = PLAIN,
     start: Beginning = "any",
     space: Space = "any",
@@ -60,8 +60,6 @@ def aepo(
         uncertainty: Entropy of a turn, over its first 20 tokens: top10 (of the ten likeliest ids of each), or surprise
             (-log p of the sampled ids).
         entropy_weight: Weight of a token's standardised surprise in its advantage.
-        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
-        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
     """
     within(1, MANY, num_samples=num_samples)
     within(0.0, 1e3, tilt=tilt, fatigue=fatigue, entropy_weight=entropy_weight)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from rlx.algo.backup import beside, credit_edges, forest_of, groups_of, leaf_means, leaf_returns, num_copies
 from rlx.algo.coins import Uncertainty, by_coin
 from rlx.algo.credit import standardise
-from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
+from rlx.algo.losses import PLAIN, ClipHigh, ClipLow, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
 from rlx.base.limits import within
@@ -34,8 +34,8 @@ def arpo(
     tilt: float = 0.2,
     num_ids: int = 151936,
     uncertainty: Uncertainty = "top10",
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip_low: ClipLow = 0.2,
+    clip_high: ClipHigh = 0.2,
     loss: PolicyLoss = PLAIN,
     start: Beginning = "any",
     space: Space = "any",
@@ -49,8 +49,6 @@ def arpo(
         num_ids: Number whose logarithm divides a turn's entropy: the vocabulary's size (this one is Qwen2.5's).
         uncertainty: Entropy of a turn, over its first 20 tokens: top10 (of the ten likeliest ids of each), or surprise
             (-log p of the sampled ids).
-        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
-        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
     """
     within(0.0, 1e3, tilt=tilt)
     token_loss = clipped_loss(clip_low, clip_high)

@@ -23,7 +23,7 @@ from typing import Literal
 from rlx.algo import backup
 from rlx.algo.credit import standardise
 from rlx.algo.forks import in_rounds, surest_last
-from rlx.algo.losses import PLAIN, PolicyLoss, Ratio, clipped_loss, loss_parts
+from rlx.algo.losses import PLAIN, ClipHigh, ClipLow, PolicyLoss, Ratio, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
 from rlx.base.limits import MANY, within
@@ -47,8 +47,8 @@ def at2po(
     advantage: Advantage = "value",
     shortfall: Shortfall = "none",
     ratio: Ratio = "turn",
-    clip_low: float = 3e-3,
-    clip_high: float = 4e-3,
+    clip_low: ClipLow = 3e-3,
+    clip_high: ClipHigh = 4e-3,
     loss: PolicyLoss = PLAIN,
     start: Beginning = "any",
     space: Space = "any",
@@ -66,8 +66,6 @@ def at2po(
             (less the root's), both (their sum), leaf.
         shortfall: Too few episodes, after errors: none (as they are), or copies (of the last one, as released).
         ratio: Ratio that is clipped: of a token, or of a turn (the geometric mean over its tokens).
-        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
-        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
     """
     within(1, MANY, num_fresh=num_fresh)
     within(0, MANY, num_forks=num_forks, penalty=penalty)

@@ -31,7 +31,7 @@ from typing import Literal
 from rlx.algo.backup import beside, figures_of_rows, trees_of
 from rlx.algo.branches import until_contrast
 from rlx.algo.credit import by_trajectory, standardise, trajectory_returns
-from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
+from rlx.algo.losses import PLAIN, ClipHigh, ClipLow, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, PerRow, Space
 from rlx.algo.rows import Rows
 from rlx.base.limits import at_least, within
@@ -47,8 +47,8 @@ def branpo(
     num_samples: int = 4,
     threshold: float = 0.8,
     base: Base = "mean",
-    clip_low: float = 0.2,
-    clip_high: float = 0.28,
+    clip_low: ClipLow = 0.2,
+    clip_high: ClipHigh = 0.28,
     loss: PolicyLoss = PLAIN,
     start: Beginning = "any",
     space: Space = "any",
@@ -59,8 +59,6 @@ def branpo(
         num_samples: Fresh episodes a task, each with at most one branch that is trained.
         threshold: Smallest return of a right episode.
         base: Reward of the turns before a branch: mean or max of the branches' rewards.
-        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
-        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
     """
     at_least(2, num_samples=num_samples)
     within(-1e6, 1e6, threshold=threshold)

@@ -22,7 +22,7 @@ from typing import Literal
 
 from rlx.algo.backup import Forest, beside, credit_edges, forest_of, groups_of, leaf_means, leaf_returns, num_copies
 from rlx.algo.credit import dropping_equal, standardise
-from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
+from rlx.algo.losses import PLAIN, ClipHigh, ClipLow, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
 from rlx.algo.tree import ForkOrder, Name, Update, progressive, states_of, tree_difference, without_gainless
@@ -42,8 +42,8 @@ def carl(
     update: Update = "critical",
     reward: Reward = "action",
     merge: bool = False,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip_low: ClipLow = 0.2,
+    clip_high: ClipHigh = 0.2,
     loss: PolicyLoss = PLAIN,
     start: Beginning = "any",
     space: Space = "any",
@@ -63,8 +63,6 @@ def carl(
             that it is in).
         merge: Treat equal contexts of a task as one state, for the choice of forks and for credit. The state has one
             count, and equal turns have equal values there. The paper has a state for each turn.
-        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
-        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
     """
     token_loss = clipped_loss(clip_low, clip_high)
     return Algorithm(

@@ -14,7 +14,7 @@ LLMs to Reason Beyond Language", appendix D.
 from __future__ import annotations
 
 from rlx.algo.credit import Deviation
-from rlx.algo.losses import PLAIN, PolicyLoss, adaptive_kl, clipped_loss
+from rlx.algo.losses import PLAIN, ClipHigh, ClipLow, PolicyLoss, adaptive_kl, clipped_loss
 from rlx.algo.parts import Algorithm, Optimizer, Space
 from rlx.algo.twins import Twins, both, remembered_gains, twin_difference, with_twins
 from rlx.base.limits import at_least
@@ -27,8 +27,8 @@ def cpo(
     num_samples: int = 8,
     std: Deviation = "sample",
     eps: float = 1e-6,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip_low: ClipLow = 0.2,
+    clip_high: ClipHigh = 0.2,
     twins: Twins | None = None,
     loss: PolicyLoss = PLAIN,
     space: Space = "entered",
@@ -40,8 +40,6 @@ def cpo(
         std: Divisor of advantages in a group with any reward: sample (over n-1) or population (over n) standard
             deviation.
         eps: Constant added to the divisor.
-        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
-        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
         twins: Counterfactual twins: condition for playing them, and the place where they branch off.
     """
     at_least(2, num_samples=num_samples)

@@ -24,10 +24,10 @@ from typing import Literal
 from rlx.algo.credit import Scale, by_trajectory, check_discounts, compare_members, per_row
 from rlx.algo.credit import worth as credits_of
 from rlx.algo.gigpo import EpisodeStats, among_equals, compare_by, episode_part
-from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
+from rlx.algo.losses import PLAIN, ClipHigh, ClipLow, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
-from rlx.algo.samplers import independent
+from rlx.algo.samplers import NumSamples, independent
 from rlx.base.limits import at_least, within
 
 Terminal = Literal["success", "full"]
@@ -38,7 +38,7 @@ def g2po(
     *,
     optimizer: Optimizer,
     num_prompts: int = 16,
-    num_samples: int = 8,
+    num_samples: NumSamples = 8,
     gamma: float = 0.95,
     step_weight: float = 1.0,
     invalid_penalty: float = 0.1,
@@ -46,8 +46,8 @@ def g2po(
     episode_stats: EpisodeStats = "trajectories",
     terminal: Terminal = "success",
     full_reward: float = 1.0,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip_low: ClipLow = 0.2,
+    clip_high: ClipHigh = 0.2,
     loss: PolicyLoss = PLAIN,
     start: Beginning = "any",
     space: Space = "any",
@@ -55,7 +55,6 @@ def g2po(
     """`num_samples` independent episodes a task, joined where they met equal observations.
 
     Args:
-        num_samples: Episodes a task.
         gamma: Discount of a turn in the values of observations, the last turn included.
         step_weight: Weight of the credit of turns, beside that of episodes.
         invalid_penalty: Loss of value after an invalid turn.
@@ -65,8 +64,6 @@ def g2po(
         terminal: Ends whose value is their return: success (the paper), or full (as released: those with exactly
             full_reward).
         full_reward: Reward that counts as full with terminal=full.
-        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
-        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
     """
     at_least(2, num_samples=num_samples)
     check_discounts(gamma=gamma)

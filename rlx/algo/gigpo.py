@@ -29,10 +29,10 @@ from rlx.algo.credit import (
     standardise,
 )
 from rlx.algo.credit import worth as credits_of
-from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
+from rlx.algo.losses import PLAIN, ClipHigh, ClipLow, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
-from rlx.algo.samplers import independent
+from rlx.algo.samplers import NumSamples, independent
 from rlx.base.limits import at_least, within
 
 EpisodeStats = Literal["trajectories", "steps"]
@@ -43,13 +43,13 @@ def gigpo(
     *,
     optimizer: Optimizer,
     num_prompts: int = 16,
-    num_samples: int = 8,
+    num_samples: NumSamples = 8,
     gamma: float = 0.95,
     step_weight: float = 1.0,
     scale: Scale = "std",
     episode_stats: EpisodeStats = "trajectories",
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip_low: ClipLow = 0.2,
+    clip_high: ClipHigh = 0.2,
     loss: PolicyLoss = PLAIN,
     start: Beginning = "any",
     space: Space = "any",
@@ -57,14 +57,11 @@ def gigpo(
     """`num_samples` independent episodes a task, measured as wholes and by turns.
 
     Args:
-        num_samples: Episodes a task.
         gamma: Discount of a turn's return-to-go.
         step_weight: Weight of the comparison of turns, beside that of episodes.
         scale: Scale of both advantages: none, or std (divide by the sample standard deviation).
         episode_stats: Members of a group in the mean and deviation of returns: trajectories (the paper), or steps (as
             released), so that long episodes weigh more.
-        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
-        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
     """
     at_least(2, num_samples=num_samples)
     token_loss = clipped_loss(clip_low, clip_high)

@@ -12,9 +12,9 @@ beside the same turn of the others.
 from __future__ import annotations
 
 from rlx.algo.credit import Deviation, Scale, dropping_equal, group_centred
-from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
+from rlx.algo.losses import PLAIN, ClipHigh, ClipLow, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Optimizer, Space
-from rlx.algo.samplers import independent
+from rlx.algo.samplers import NumSamples, independent
 from rlx.base.limits import at_least
 
 
@@ -22,14 +22,14 @@ def grpo(
     *,
     optimizer: Optimizer,
     num_prompts: int = 16,
-    num_samples: int = 16,
+    num_samples: NumSamples = 16,
     scale: Scale = "std",
     std: Deviation = "sample",
     eps: float = 1e-6,
     gamma: float | None = None,
     drop_equal: bool = False,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip_low: ClipLow = 0.2,
+    clip_high: ClipHigh = 0.2,
     loss: PolicyLoss = PLAIN,
     start: Beginning = "any",
     space: Space = "any",
@@ -37,7 +37,6 @@ def grpo(
     """`num_samples` independent episodes a task, each measured by its group's mean and spread.
 
     Args:
-        num_samples: Episodes a task.
         scale: Scale of advantages: none, or std (divide by the standard deviation of the group).
         std: Divisor of advantages: sample (over n-1) or population (over n) standard deviation.
         eps: Constant added to the divisor.
@@ -45,8 +44,6 @@ def grpo(
             turn has the episode's return.
         drop_equal: Leave out groups whose episodes all have the same reward: they cost no compute, and add no KL or
             entropy term.
-        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
-        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
     """
     at_least(2, num_samples=num_samples)
     token_loss = clipped_loss(clip_low, clip_high)

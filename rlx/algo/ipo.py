@@ -15,7 +15,7 @@ from __future__ import annotations
 from rlx.algo.credit import pairs
 from rlx.algo.losses import squared_margin
 from rlx.algo.parts import Algorithm, Optimizer
-from rlx.algo.samplers import independent, stored
+from rlx.algo.samplers import NumSamples, independent, stored
 from rlx.base.limits import at_least
 
 
@@ -23,14 +23,13 @@ def ipo(
     *,
     optimizer: Optimizer,
     num_prompts: int = 32,
-    num_samples: int = 8,
+    num_samples: NumSamples = 8,
     beta: float = 0.1,
     pairs_from: str | None = None,
 ) -> Algorithm:
     """`num_samples` tries a task by the start policy, to find a right and a wrong one, or those in `pairs_from`.
 
     Args:
-        num_samples: Episodes a task.
         beta: The margin of log-ratios is drawn to 1 / (2 beta).
         pairs_from: A trajectory file to take the groups from, such as trajectories/eval-8.jsonl of the start; null
             samples them.

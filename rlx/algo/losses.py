@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
 
 from rlx.algo.parts import Algorithm, Loss, Memory, Need, State, TokenLoss, Tokens, Totals
 from rlx.base.limits import MistakeError, above, at_least, refuse, within
@@ -23,6 +23,8 @@ Over = Literal["all", "vocabulary"]
 Normalisation = Literal["token", "sequence", "constant"]
 Ratio = Literal["token", "turn"]
 """Ratio that is clipped: of a token, or the geometric mean over a turn."""
+ClipLow = Annotated[float, "Lower clip range: the clipped ratio is at least 1 - clip_low."]
+ClipHigh = Annotated[float, "Upper clip range: the clipped ratio is at most 1 + clip_high."]
 Surrogate = Callable[[Tokens], tuple["Tensor", Mapping[str, "Tensor"]]]
 """Function of tokens that returns the policy's loss per token and metrics per token."""
 

@@ -16,7 +16,7 @@ from functools import partial
 from rlx.algo.credit import Scale, leave_one_out
 from rlx.algo.losses import PLAIN, PolicyLoss, loss_parts, policy_gradient, policy_loss
 from rlx.algo.parts import Algorithm, Optimizer
-from rlx.algo.samplers import independent
+from rlx.algo.samplers import NumSamples, independent
 from rlx.base.limits import at_least
 
 
@@ -24,7 +24,7 @@ def rloo(
     *,
     optimizer: Optimizer,
     num_prompts: int = 16,
-    num_samples: int = 16,
+    num_samples: NumSamples = 16,
     scale: Scale = "none",
     gamma: float | None = None,
     sequence_cap: float | None = None,
@@ -33,7 +33,6 @@ def rloo(
     """`num_samples` independent episodes a task, each compared with the others.
 
     Args:
-        num_samples: Episodes a task.
         scale: Scale of advantages: none, or std (divide by the standard deviation of the group).
         gamma: Discount of a turn's return-to-go, compared with the same turn of the group's other episodes; null: every
             turn has the episode's return.

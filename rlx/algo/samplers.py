@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Annotated
 
 from rlx.algo.parts import Growth, Sampler, SamplerContext
 from rlx.base.limits import MANY, MistakeError, within
 from rlx.base.stream import stream_of
 from rlx.runs.store import StoreError, load, read
 from rlx.types import Fork, Group, Start, Task, Trajectory
+
+NumSamples = Annotated[int, "Episodes a task."]
 
 
 class SamplerError(MistakeError):

@@ -19,7 +19,7 @@ from functools import partial
 
 from rlx.algo import credit, losses
 from rlx.algo.parts import Algorithm, Optimizer
-from rlx.algo.samplers import independent
+from rlx.algo.samplers import NumSamples, independent
 from rlx.base.limits import MANY, above, at_least, refuse, within
 
 
@@ -27,7 +27,7 @@ def tool_rloo(
     *,
     optimizer: Optimizer,
     num_prompts: int = 16,
-    num_samples: int = 16,
+    num_samples: NumSamples = 16,
     best_of: int = 1,
     scale: credit.Scale = "none",
     deviation_floor: float = 0.0,
@@ -40,7 +40,6 @@ def tool_rloo(
     """RLOO with tools; `clip` (PPO's, both sides) is for more than one optimizer step a batch.
 
     Args:
-        num_samples: Episodes a task.
         best_of: Number k of episodes: credit is what an episode adds to the best of k, which protects Pass@k; 1: the
             plain leave-one-out advantage.
         scale: Scale of advantages with best_of=1: none, or std (divide by the standard deviation of the group).

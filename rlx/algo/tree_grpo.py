@@ -24,7 +24,7 @@ from rlx.algo.backup import add_leaves, beside, credit_edges, forest_of, groups_
 from rlx.algo.backup import trees_of as trees
 from rlx.algo.credit import standardise
 from rlx.algo.forks import in_rounds, keep_some, uniform_states
-from rlx.algo.losses import PLAIN, PolicyLoss, Ratio, clipped_loss, loss_parts
+from rlx.algo.losses import PLAIN, ClipHigh, ClipLow, PolicyLoss, Ratio, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
 from rlx.base.limits import MANY, within
@@ -43,8 +43,8 @@ def tree_grpo(
     num_leaves: int | None = 3,
     levels: Levels = "both",
     ratio: Ratio = "token",
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip_low: ClipLow = 0.2,
+    clip_high: ClipHigh = 0.2,
     loss: PolicyLoss = PLAIN,
     start: Beginning = "any",
     space: Space = "any",
@@ -58,8 +58,6 @@ def tree_grpo(
         num_leaves: Number of episodes kept per tree (the paper's K), drawn from 1 + num_rounds * num_forks; null: all.
         levels: Episodes that an episode is compared with: those of its task, those of its tree, or the sum of both.
         ratio: Ratio that is clipped: of a token, or of a turn (the geometric mean over its tokens).
-        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
-        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
     """
     within(1, MANY, num_trees=num_trees)
     within(0, MANY, num_forks=num_forks)

@@ -23,7 +23,7 @@ from typing import Literal
 from rlx.algo import backup
 from rlx.algo.credit import centre
 from rlx.algo.forks import in_rounds, keep_a_success, least_likely_tokens
-from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
+from rlx.algo.losses import PLAIN, ClipHigh, ClipLow, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
 from rlx.base.limits import MANY, within
@@ -43,8 +43,8 @@ def treerl(
     num_leaves: int | None = 16,
     scaling: Scaling = "advantage",
     offset: Offset = "root",
-    clip_low: float = 0.2,
-    clip_high: float = 0.26,
+    clip_low: ClipLow = 0.2,
+    clip_high: ClipHigh = 0.26,
     loss: PolicyLoss = PLAIN,
     start: Beginning = "any",
     space: Space = "any",
@@ -61,8 +61,6 @@ def treerl(
             paper), or of the value (as released).
         offset: Value taken off the state after a step: that of the root, which is 0 (the paper), or the mean over all
             sampled tokens (as released).
-        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
-        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
     """
     within(1, MANY, num_trees=num_trees, num_branches=num_branches)
     within(0, MANY, num_forks=num_forks)

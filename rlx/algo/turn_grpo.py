@@ -17,10 +17,10 @@ mean of the intermediate rewards off "one more turn". Against CARL: no forks, no
 from __future__ import annotations
 
 from rlx.algo.credit import by_trajectory, compare_members, per_row, standardise
-from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
+from rlx.algo.losses import PLAIN, ClipHigh, ClipLow, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, Space
 from rlx.algo.rows import Rows
-from rlx.algo.samplers import independent
+from rlx.algo.samplers import NumSamples, independent
 from rlx.base.limits import at_least, within
 
 
@@ -28,11 +28,11 @@ def turn_grpo(
     *,
     optimizer: Optimizer,
     num_prompts: int = 16,
-    num_samples: int = 21,
+    num_samples: NumSamples = 21,
     turn_weight: float = 1.0,
     eps: float = 1e-4,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip_low: ClipLow = 0.2,
+    clip_high: ClipHigh = 0.2,
     loss: PolicyLoss = PLAIN,
     start: Beginning = "any",
     space: Space = "any",
@@ -40,11 +40,8 @@ def turn_grpo(
     """`num_samples` independent episodes a task, the first turns of which are compared too.
 
     Args:
-        num_samples: Episodes a task.
         turn_weight: Weight of the first turn's own reward, beside the outcome.
         eps: Added to the divisor, the sample standard deviation.
-        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
-        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
     """
     at_least(2, num_samples=num_samples)
     token_loss = clipped_loss(clip_low, clip_high)

@@ -20,9 +20,10 @@ from collections.abc import Sequence
 from rlx.algo.backup import figures_of_rows
 from rlx.algo.credit import by_trajectory
 from rlx.algo.forks import every_state, in_rounds
-from rlx.algo.losses import PLAIN, PolicyLoss, clipped_loss, loss_parts
+from rlx.algo.losses import PLAIN, ClipHigh, ClipLow, PolicyLoss, clipped_loss, loss_parts
 from rlx.algo.parts import Algorithm, Beginning, Credit, Credited, Optimizer, PerRow, Space
 from rlx.algo.rows import Rows
+from rlx.algo.samplers import NumSamples
 from rlx.base.limits import MANY, within
 
 
@@ -30,12 +31,12 @@ def vineppo(
     *,
     optimizer: Optimizer,
     num_prompts: int = 16,
-    num_samples: int = 8,
+    num_samples: NumSamples = 8,
     num_rollouts: int = 9,
     max_states: int = 16,
     whiten: bool = True,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip_low: ClipLow = 0.2,
+    clip_high: ClipHigh = 0.2,
     loss: PolicyLoss = PLAIN,
     start: Beginning = "any",
     space: Space = "any",
@@ -43,12 +44,9 @@ def vineppo(
     """`num_samples` episodes a task, and `num_rollouts` forks from each of their states.
 
     Args:
-        num_samples: Episodes a task.
         num_rollouts: Forks from each state, which are played and not trained.
         max_states: Turns of an episode whose states are measured; later ones have an advantage of 0.
         whiten: Subtract the mean of the advantages of a batch and divide by their deviation.
-        clip_low: Lower clip range: the clipped ratio is at least 1 - clip_low.
-        clip_high: Upper clip range: the clipped ratio is at most 1 + clip_high.
     """
     within(1, MANY, num_samples=num_samples, num_rollouts=num_rollouts, max_states=max_states)
     token_loss = clipped_loss(clip_low, clip_high)

@@ -23,6 +23,20 @@ class PlainError(ValueError):
     """Text that is YAML, and no plain values."""
 
 
+class Composer(yaml.SafeLoader):
+    """Composes nodes nested within DEEPEST; an alias is the node that it names."""
+
+    depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise PlainError(f"it is nested more than {DEEPEST} deep")
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+
 class Distinct(yaml.SafeLoader):
     """Refuses a key that a mapping has twice: YAML would keep the last and say nothing of the others."""
 
@@ -41,34 +55,13 @@ def refuse_repeated_keys(node: Any) -> None:
         keys.add((key.tag, key.value))
 
 
-class Loader(Distinct):
+class Loader(Distinct, Composer):
     """Without aliases, of which a few lines expand to more than memory holds: rlx writes none."""
-
-    depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.events.AliasEvent):
             raise PlainError("it has aliases (*name)")
-        self.depth += 1
-        if self.depth > DEEPEST:
-            raise PlainError(f"it is nested more than {DEEPEST} deep")
-        node = super().compose_node(parent, index)
-        self.depth -= 1
-        return node
-
-
-class Composer(yaml.SafeLoader):
-    """Composes nodes nested within DEEPEST; an alias is the node that it names."""
-
-    depth = 0
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        self.depth += 1
-        if self.depth > DEEPEST:
-            raise PlainError(f"it is nested more than {DEEPEST} deep")
-        node = super().compose_node(parent, index)
-        self.depth -= 1
-        return node
+        return super().compose_node(parent, index)
 
 
 def require_small(text: str) -> None:

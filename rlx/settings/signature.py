@@ -72,7 +72,10 @@ class Annotation(NamedTuple):
                 return self.at(left).has_mark(mark, names) or self.at(right).has_mark(mark, names)
             case ast.Subscript(value=value, slice=inside) if last_word(value) != "Literal":
                 inner = inside.elts if isinstance(inside, ast.Tuple) else [inside]
-                return any(self.at(node).has_mark(mark, names) for node in inner)
+                types = (
+                    inner if last_word(value) != "Annotated" else [n for n in inner if not isinstance(n, ast.Constant)]
+                )
+                return any(self.at(node).has_mark(mark, names) for node in types)
             case ast.Name() | ast.Attribute() if (name := last_word(self.node)) not in names:
                 if name == mark:
                     return True
@@ -80,6 +83,16 @@ class Annotation(NamedTuple):
                 is_alias = definition is not None and not isinstance(definition.node, ast.ClassDef)
                 return definition is not None and is_alias and definition.has_mark(mark, names | {name})
         return False
+
+    def meaning(self) -> str:
+        """Return the text of `Annotated[type, "text"]`, with aliases followed; empty where there is none."""
+        match self.node:
+            case ast.Subscript(value=value, slice=ast.Tuple(elts=[_, ast.Constant(value=str(text))])):
+                return text if last_word(value) == "Annotated" else ""
+            case ast.Name() | ast.Attribute() if last_word(self.node) not in PLAIN:
+                definition = resolve(self.module, ast.unparse(self.node))
+                return "" if definition is None else definition.meaning()
+        return ""
 
 
 def last_word(node: ast.AST) -> str:
@@ -99,7 +112,7 @@ class Parameter:
     """Expression of the default, as `Annotation.node`; None where there is none, or a factory makes it."""
     text: str = ""
     """Meaning: the string below a field, or the entry below `Args:` in a function's docstring. A parameter without an
-    entry has the text of the field of this name in the class that the function returns."""
+    entry has the text of the field of this name in the class that the function returns, or that of its type."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,12 +247,13 @@ def read_entries(docstring: str) -> dict[str, str]:
 def _parameter(
     name: str, annotation: ast.expr | None, module: str, required: bool, default: ast.expr | None, text: str
 ) -> Parameter:
+    kind = None if annotation is None else Annotation(annotation, module)
     return Parameter(
         name=name,
-        annotation=None if annotation is None else Annotation(annotation, module),
+        annotation=kind,
         required=required,
         default=None if default is None else Annotation(default, module),
-        text=text,
+        text=text or ("" if kind is None else kind.meaning()),
     )
 
 

@@ -75,13 +75,15 @@ def test_a_user_s_option_has_all_keys_of_its_call_with_their_meanings(tmp_path: 
     assert keys["track"].meaning.text == "Mine"
 
 
-def test_a_function_states_meanings_below_args_or_in_the_class_that_it_returns() -> None:
+def test_a_function_states_meanings_below_args_at_a_type_or_in_the_class_that_it_returns() -> None:
     parameters = signature("rlx.algo.grpo.grpo").parameters
     assert parameters["num_samples"].text == "Episodes a task."
     assert parameters["gamma"].text.startswith(
         "Discount of a turn's return-to-go, compared with the same turn of the gro"
     )
     assert parameters["num_prompts"].text == "Batch size in tasks a step."
+    assert parameters["clip_low"].text == "Lower clip range: the clipped ratio is at least 1 - clip_low."
+    assert describe_type(parameters["clip_low"]) == describe_type(parameters["eps"]) == "a number"
 
 
 def test_types_are_in_words() -> None:

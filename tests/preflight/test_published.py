@@ -93,7 +93,6 @@ STEPS = {
     ),
 }
 
-PRIME = "github.com/PrimeIntellect-ai/prime-rl, benchmarks/baselines/*.json of commit 32adbba8, step_time"
 UPDATES = {
     "0.6B, 16k, 1 H100": (model("qwen3_0_6b"), 1, 16_384, None, 16_450),
     "0.6B, 64k, 1 H100": (model("qwen3_0_6b"), 1, 65_536, None, 10_765),

@@ -16,7 +16,6 @@ from rlx.lab.reproduce.studies import Claim
 from rlx.lab.reproduce.verdicts import Verdict, combine, count_verdicts, verdict_of
 from rlx.runs.summary import Estimate
 
-DECIDED = {Verdict.SUPPORTED, Verdict.CONTRADICTED}
 ENDS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
 
 
